@@ -115,6 +115,7 @@ type Host struct {
 	undone  map[*Sandbox]undone      // sandboxes whose end failed
 	shut    bool
 	unknown map[*Sandbox]time.Time // what the database does not know yet, and when it learns
+	gone    map[string]time.Time   // IDs to be struck: of sandboxes that were not made
 	strays  []database.Row         // that this server was given of a lost one, and could not give up yet
 	parted  chan error             // why this server can be none of several any more
 
@@ -132,7 +133,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		Options: o, ctx: ctx, stop: stop, lock: lock,
 		all: map[string]*Sandbox{}, byID: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
 		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
-		unknown: map[*Sandbox]time.Time{}, parted: make(chan error, 1),
+		unknown: map[*Sandbox]time.Time{}, gone: map[string]time.Time{}, parted: make(chan error, 1),
 	}
 	err = h.join(ctx)
 	if err == nil {
@@ -264,7 +265,7 @@ func (h *Host) session(ctx context.Context, t tenants.Tenant, q Request, r Recor
 	if sp := h.take(ctx, t, q); sp != nil {
 		r.ID = sp.s.record.ID
 		if err := h.enter(ctx, t, r); err != nil {
-			h.drop(ctx, []*spare{sp})
+			h.drop(ctx, []*spare{sp}) // which strikes it, too
 			return nil, err
 		}
 		if s := sp.give(ctx, r); s != nil {
@@ -277,7 +278,7 @@ func (h *Host) session(ctx context.Context, t tenants.Tenant, q Request, r Recor
 	}
 	s, err := h.start(ctx, t, r)
 	if err != nil {
-		err = errors.Join(err, h.strike(context.WithoutCancel(ctx), r.ID))
+		h.strikeSoon(r.ID)
 	}
 	return s, err
 }

@@ -66,6 +66,9 @@ func (h *Host) enter(ctx context.Context, t tenants.Tenant, r Record) error {
 	if err == nil {
 		err = h.Shared.Enter(ctx, t, r.ID, shown(r))
 	}
+	if _, ok := errors.AsType[*database.Away](err); ok {
+		h.strikeSoon(r.ID) // it may have been written, and only the answer is missing
+	}
 	if over, ok := errors.AsType[*database.Over](err); ok {
 		return &Over{over.What}
 	}
@@ -109,6 +112,17 @@ func (h *Host) giveUp(s *Sandbox) {
 func (h *Host) tell(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for id, when := range h.gone {
+		if now.Before(when) {
+			continue
+		}
+		delete(h.gone, id)
+		h.wg.Go(func() {
+			if err := h.strike(context.WithoutCancel(h.ctx), id); err != nil {
+				h.strikeSoon(id)
+			}
+		})
+	}
 	for s, when := range h.unknown {
 		if now.Before(when) {
 			continue
@@ -122,6 +136,16 @@ func (h *Host) tell(now time.Time) {
 			})
 		}
 	}
+}
+
+// strikeSoon strikes what was not made, as soon as the database can be asked.
+func (h *Host) strikeSoon(id string) {
+	if h.Shared == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone[id] = time.Now().Add(retryAfter)
 }
 
 // strike strikes a sandbox that is over.

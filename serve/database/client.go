@@ -146,7 +146,7 @@ func (c *Client) beat(ctx context.Context, join bool) (lapsed bool, err error) {
 	if c.stale = c.stale || out.Lapsed; c.stale {
 		c.until = time.Time{} // the database's clock may have stepped: what this one says is too late
 	} else {
-		c.until = began.Add(c.Lease)
+		c.until = began.Add(out.Left)
 	}
 	return c.stale, nil
 }

@@ -61,6 +61,8 @@ type Beaten struct {
 	Fault
 	// Lapsed says that the lease had been over: the server's rows may be others' by now.
 	Lapsed bool `json:"lapsed,omitempty"`
+	// Left is how long the lease holds from the question on.
+	Left time.Duration `json:"left"`
 	Register
 }
 

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"time"
 
 	"cloister/serve/database"
@@ -109,6 +110,9 @@ func (f *Forward) to(r *http.Request, tenant, id string) (*url.URL, error) {
 		return nil, &database.Away{Why: "the server that has sandbox " + id + " is out of touch"}
 	}
 	to, err := CheckAddress(at.Address, f.transport.TLSClientConfig.ServerName)
+	if err == nil && to.Scheme == "http" && !strings.HasPrefix(f.shared.Address, "http:") {
+		err = errors.New("it is not encrypted, and this server's is")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pass a request on: the address of server %s: %w", at.Owner, err)
 	}

@@ -177,6 +177,7 @@ func (m *methods) Beat(in database.Beat, out *database.Beaten) error {
 				in.Place, in.Incarnation, in.Address, lease); err != nil {
 				return err
 			}
+			out.Left = in.Lease
 			return register(ctx, tx, in.Revision, &out.Register)
 		}
 		var left float64
@@ -189,6 +190,7 @@ func (m *methods) Beat(in database.Beat, out *database.Beaten) error {
 			return err
 		}
 		out.Lapsed = left <= 0
+		out.Left = time.Duration(left * float64(time.Second)) // what the database holds, and not more
 		if left < lease*2/3 {
 			if _, err := tx.ExecContext(ctx, `update cloister_servers set
 				lease_until = clock_timestamp() + make_interval(secs => $2),
@@ -196,6 +198,7 @@ func (m *methods) Beat(in database.Beat, out *database.Beaten) error {
 				in.Place, lease, out.Lapsed); err != nil {
 				return err
 			}
+			out.Left = in.Lease
 		}
 		return register(ctx, tx, in.Revision, &out.Register)
 	})

@@ -24,7 +24,7 @@ func TestDatabase(t *testing.T) {
 	p := needs.NewPostgres(t)
 	for name, f := range map[string]func(*testing.T, *needs.Postgres, string){
 		"leases": leases, "limits": limits, "migrations": migrations, "newer": newer, "readonly": readOnly, "rows": rows,
-		"clock": clock, "registers": registers,
+		"clock": clock, "registers": registers, "remainder": remainder,
 	} {
 		address := p.Database(name)
 		t.Run(name, func(t *testing.T) { f(t, p, address) })
@@ -220,6 +220,29 @@ func leases(t *testing.T, p *needs.Postgres, address string) {
 	}
 	if _, err := a.TakeOver(t.Context()); !errors.Is(err, database.ErrLost) {
 		t.Errorf("the first process of the place took over: %v", err)
+	}
+}
+
+// remainder: a server believes of its lease what the database holds, and not more: at the end of that another
+// may have what it had.
+func remainder(t *testing.T, p *needs.Postgres, address string) {
+	db, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	me := database.Beat{Server: database.Server{Place: "a", Incarnation: "x"}, Lease: time.Minute, Join: true, Address: "http://127.0.0.1:1"}
+	if out := db.Beat(me); out.Kind != database.OK || out.Left != time.Minute {
+		t.Fatalf("%+v", out)
+	}
+	me.Join = false
+	p.Do("remainder", "update cloister_servers set lease_until = clock_timestamp() + interval '50 seconds'")
+	if out := db.Beat(me); out.Kind != database.OK || out.Left > 50*time.Second {
+		t.Errorf("of 50 seconds that the database holds: %s, %s", out.Left, out.Text)
+	}
+	p.Do("remainder", "update cloister_servers set lease_until = clock_timestamp() + interval '10 seconds'")
+	if out := db.Beat(me); out.Kind != database.OK || out.Left != time.Minute || out.Lapsed {
+		t.Errorf("where it was renewed: %s, %s", out.Left, out.Text)
 	}
 }
 

@@ -125,14 +125,26 @@ func (m *Model) among(list []api.Because) (out []api.Because) {
 
 // belongs reports whether a path comes with one that is marked.
 func (m *Model) belongs(path string) bool {
-	for p := range m.marked {
-		if path == p || strings.HasPrefix(path, p+"/") {
+	return m.under(path) || slices.ContainsFunc(m.diff.Changes, func(c api.Change) bool {
+		return c.From == path && m.covers(c)
+	})
+}
+
+// covers reports whether a change comes with what is marked: a folder brings what is in it.
+func (m *Model) covers(c api.Change) bool { return m.under(c.Path) || c.From != "" && m.under(c.From) }
+
+// under reports whether a path is marked, or a folder over it.
+func (m *Model) under(path string) bool {
+	if len(m.marked) == 0 {
+		return false
+	}
+	for p := path; p != ""; {
+		if m.marked[p] {
 			return true
 		}
+		p = p[:max(0, strings.LastIndexByte(p, '/'))]
 	}
-	return slices.ContainsFunc(m.diff.Changes, func(c api.Change) bool {
-		return m.marked[c.Path] && c.From == path
-	})
+	return false
 }
 
 // ready says what stands against bringing over or giving up what is on the screen, "" for
@@ -193,7 +205,7 @@ func (m *Model) apply() {
 // bring asks the last question of an apply.
 func (m *Model) bring(in api.WorkspaceAct, project string) {
 	name := m.name
-	what := m.counted(len(in.Paths)) + " into " + termsafe.Quote(clipped(project))
+	what := m.counted() + " into " + termsafe.Quote(clipped(project))
 	m.confirm("Bring "+what+", all or none?", func() {
 		m.begin("apply", in, func(out api.WorkspaceActed) string {
 			m.goTo(name, m.chosen)
@@ -202,16 +214,30 @@ func (m *Model) bring(in api.WorkspaceAct, project string) {
 	})
 }
 
-// counted is how many paths are meant.
-func (m *Model) counted(chosen int) string {
-	all := len(m.diff.Changes) + m.diff.More
-	switch {
-	case chosen > 0:
-		return fmt.Sprintf("%d of %d paths", chosen, all)
-	case all == 1:
-		return "1 path"
+// meant is how many of the shown come with what is marked.
+func (m *Model) meant() (n int) {
+	for _, c := range m.diff.Changes {
+		if m.covers(c) {
+			n++
+		}
 	}
-	return fmt.Sprintf("%d paths", all)
+	return n
+}
+
+// counted is how many paths an act is of.
+func (m *Model) counted() string {
+	if n := m.meant(); n > 0 {
+		return fmt.Sprintf("%d of %s", n, m.all())
+	}
+	return m.all()
+}
+
+// all is how many paths there are.
+func (m *Model) all() string {
+	if n := len(m.diff.Changes) + m.diff.More; n != 1 {
+		return fmt.Sprintf("%d paths", n)
+	}
+	return "1 path"
 }
 
 func (m *Model) discard() {
@@ -230,7 +256,7 @@ func (m *Model) discard() {
 	in := api.WorkspaceAct{Digest: m.diff.Digest, Paths: m.chosenOnes()}
 	switch {
 	case len(in.Paths) > 0:
-		m.confirm(fmt.Sprintf("Give up %s of %s, for good?", m.counted(len(in.Paths)), m.name), func() {
+		m.confirm(fmt.Sprintf("Give up %s of %s, for good?", m.counted(), m.name), func() {
 			m.begin("discard", in, func(out api.WorkspaceActed) string {
 				m.goTo(name, keyNow)
 				return "given up: " + out.Said

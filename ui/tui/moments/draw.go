@@ -216,11 +216,11 @@ func (m *Model) sameLook() bool {
 // summary counts what a look has.
 func (m *Model) summary() string {
 	d := m.diff
-	text := m.counted(0)
+	text := m.all()
 	if d.More > 0 {
 		text += fmt.Sprintf(", of which %d are shown", len(d.Changes))
 	}
-	if n := len(m.marked); n > 0 {
+	if n := m.meant(); n > 0 {
 		text += fmt.Sprintf(", %d chosen", n)
 	}
 	if n := len(d.Conflicts); n > 0 {
@@ -252,7 +252,7 @@ func (m *Model) changeRow(i int, conflict, held bool) string {
 		much = size(c.Size)
 	}
 	op := map[string]string{"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m"}[c.Change]
-	text := flag(m.marked[c.Path], "x") + flag(conflict, "!") + flag(held, "*") +
+	text := flag(m.covers(c), "x") + flag(conflict, "!") + flag(held, "*") +
 		fmt.Sprintf(" %s %-10s %s", op, much, c.Path)
 	if c.From != "" {
 		text += " <- " + c.From

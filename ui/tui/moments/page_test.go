@@ -213,6 +213,23 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// A folder that is chosen brings what is in it, and the page says so.
+func TestFolderIsChosen(t *testing.T) {
+	g := sample()
+	g.diff.Changes = []api.Change{{Path: "d", Change: "mode", Kind: "dir"}, {Path: "d/.envrc", Change: "added", Kind: "file"},
+		{Path: "dd", Change: "added", Kind: "file"}, {Path: "e", From: "d/f", Change: "renamed", Kind: "file"}}
+	g.diff.Held = []api.Because{{Path: "d/.envrc", Why: "direnv runs it"}, {Path: "dd", Why: "w"}, {Path: "d/f", Why: "v"}}
+	p := newPage(t, g, 100, 24)
+	p.press("enter", " ")
+	p.says("4 paths, 3 chosen")
+	p.press("a")
+	p.says(`"d/.envrc"`, `"d/f"`, "obey these 2.")
+	p.press("Y")
+	p.says("Bring 3 of 4 paths into")
+	p.press("n", "d")
+	p.says("Give up 3 of 4 paths of k")
+}
+
 func TestRefusedAsItStands(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(*guardian)

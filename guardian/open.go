@@ -107,7 +107,11 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 		l.ask(err.Error())
 	}
 	if l.adopted { // whose shim may have others
-		l.served.Go(func() { l.refile(livefiles.Of(g.policies.Current().Input().Cedar)) })
+		l.served.Go(func() {
+			g.reloading.RLock() // so that no older files come after a reload's
+			defer g.reloading.RUnlock()
+			l.refile(livefiles.Of(g.policies.Current().Input().Cedar))
+		})
 	}
 	l.serve()
 	return hijacked{}, nil

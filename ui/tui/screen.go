@@ -93,7 +93,7 @@ func (m *Model) Screen() string {
 		to = " for all of " + a.Wildcard
 	}
 	m.pen.Line(&b, pen.Bold, "a allow   d deny   s scope: "+scopes[m.scope]+to)
-	m.pen.Line(&b, pen.Faint, "w wildcard   h history   / filter   j k move   space b page   t time   q quit")
+	m.pen.Line(&b, pen.Faint, "w wildcard  h history  / filter  j k move  space b page  t time  q quit")
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

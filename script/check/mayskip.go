@@ -46,7 +46,7 @@ var maySkips = []skip{
 	{"root user", `cloister/(kernel/lsm|cmd/cloister/lsmtest)\.Test(Guest|Kernel.*|Product.*|WeakKernels|Cost)`, "in guests with other kernels, which take two minutes: the part lsm"},
 	{"root user", `cloister/kernel/lsm\.TestObjectsCompile`, "the compiler that made the objects, which a fresh machine has not: the part lsm"},
 	{"root user", `cloister/bench/gated\.Test(WhatIsWrittenArrives|Conflicts)`, "an experiment that fails at times, as its decision says: CLOISTER_GATED"},
-	{"root user", `cloister/serve\.TestScale`, "a minute: CLOISTER_LOAD=full"},
+	{"root user", `cloister/serve(\.TestScale|/servertest\.TestRows)`, "a minute: CLOISTER_LOAD=full"},
 	{"root user", `.*/servetest\.Test(Suite|ManyCalls)`, "script/test e2b fetches the suite; CLOISTER_LOAD=full"},
 	{"root user", `cloister/policy/leashtest\.TestPublished`, "a checkout of Leash, whose texts are none of ours: CLOISTER_LEASH"},
 	{"root user", `.*/realtest\.TestCertificates`, "the part clients installs its programs"},

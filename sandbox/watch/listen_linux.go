@@ -278,15 +278,59 @@ func (w *Watch) path(n *notice, c call) (string, lying, error) {
 	switch {
 	case err == nil:
 		return at, lies, nil
-	case !makes:
-		return "", file, w.strange(err)
-	case errors.Is(err, unix.ENOENT):
-		at, err = w.made(name, follow)
+	case errors.Is(err, unix.ENOENT) && makes:
+		if at, err = w.made(name, follow); err == nil {
+			return at, nothing, nil
+		}
 	}
-	if err != nil {
-		return "", file, w.strange(err)
+	if err = w.strange(err); err == nil && w.table.byPattern() {
+		err = w.own(name)
 	}
-	return at, nothing, nil
+	return "", file, err
+}
+
+// own is the error of a name that leads through a link to a place of the process's own below /proc,
+// which is none for whoever looks.
+func (w *Watch) own(name string) error {
+	for range 40 { // as many as the kernel follows
+		at, next := "/", ""
+		parts := strings.Split(name, "/")
+		for i, part := range parts {
+			switch part {
+			case "", ".":
+				continue
+			case "..":
+				at = path.Dir(at)
+				continue
+			}
+			at = path.Join(at, part)
+			if rest := parts[i+1:]; magic(at) && slices.ContainsFunc(rest, func(s string) bool { return s != "" }) {
+				return unix.ELOOP
+			}
+			to, err := w.link(at)
+			if err != nil {
+				continue // what is there is no link, or nothing
+			}
+			next = strings.Join(append([]string{to}, parts[i+1:]...), "/")
+			if !path.IsAbs(to) {
+				next = path.Dir(at) + "/" + next
+			}
+			break
+		}
+		if next == "" {
+			return nil
+		}
+		name = next
+	}
+	return unix.ELOOP
+}
+
+// magic reports whether a name below /proc is one by which a process's own folders are reached.
+func magic(at string) bool {
+	rest, ok := strings.CutPrefix(at, "/proc/")
+	base := path.Base(rest)
+	return ok && (base == "cwd" || base == "root" || path.Base(path.Dir(rest)) == "fd" ||
+		path.Base(path.Dir(rest)) == "map_files")
 }
 
 // strange is the error of a path that could be another one for whoever calls, as by a link of /proc

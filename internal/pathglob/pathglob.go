@@ -141,6 +141,47 @@ func (p Pattern) match(at string, below bool) bool {
 	return i == len(p.parts)
 }
 
+// Gains reports whether something below a folder could be named by the pattern, and not any more when
+// the folder lies at another path: both are clean and absolute.
+func (p Pattern) Gains(from, to string) bool {
+	old, now := p.reached(from), p.reached(to)
+	for i := range old {
+		if old[i] && !now[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// reached tells how many of its parts a path may have used up, so that more names may follow.
+func (p Pattern) reached(at string) []bool {
+	now := p.skip(make([]bool, len(p.parts)+1), 0)
+	for name := range strings.SplitSeq(strings.Trim(at, "/"), "/") {
+		next := make([]bool, len(p.parts)+1)
+		for i, here := range now {
+			switch {
+			case !here:
+			case i == len(p.parts):
+				next[i] = true // it names all that is below
+			case p.parts[i].kind == many:
+				next = p.skip(next, i)
+			case p.parts[i].matches(name):
+				next = p.skip(next, i+1)
+			}
+		}
+		now = next
+	}
+	return now
+}
+
+// skip is at a part, and behind each ** from there on, which may stand for nothing.
+func (p Pattern) skip(at []bool, i int) []bool {
+	for at[i] = true; i < len(p.parts) && p.parts[i].kind == many; i++ {
+		at[i+1] = true
+	}
+	return at
+}
+
 func (p part) matches(name string) bool {
 	if p.kind == plain {
 		return p.text == name

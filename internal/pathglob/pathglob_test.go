@@ -65,6 +65,32 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+func TestGains(t *testing.T) {
+	for _, c := range []struct {
+		pattern, from, to string
+		want              bool
+	}{
+		{"*.pem", "/p/a", "/p/b/c", false},
+		{"*.pem", "/p/a", "/q/a", true},
+		{"**/secrets/*", "/p/a", "/p/b", false},
+		{"**/secrets/*", "/p/a/secrets", "/p/a/other", true},
+		{"**/secrets/*", "/p/a/other", "/p/a/secrets", false},
+		{"**/secrets/*", "/p/secrets/in", "/p/in", true},
+		{"a/*.key", "/p/a", "/p/b", true},
+		{"a/*.key", "/p/a/deep", "/p/deep", false},
+		{"a/b/*.key", "/p/a", "/p/c", true},
+		{"a/b/*.key", "/p", "/q", true},
+	} {
+		p, err := pathglob.Parse(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.In("/p").Gains(c.from, c.to); got != c.want {
+			t.Errorf("%s: from %s to %s: %v", c.pattern, c.from, c.to, got)
+		}
+	}
+}
+
 // A pattern and a name that make a matcher go back everywhere take no longer than both are long. The
 // control is a matcher that takes each * by itself, and does not come back.
 func TestBombs(t *testing.T) {

@@ -21,6 +21,9 @@ type call struct {
 	// fresh is set where a name is made that must not be there.
 	fresh bool
 	argv  int // the argument with the words of a program, for executes
+	// from is set where the name is one that is left for another, or gets another: it is looked at for
+	// patterns alone.
+	from bool
 }
 
 // calls are those that are the same on every architecture; older names are in olderCalls.
@@ -35,6 +38,7 @@ func calls() []call {
 		{nr: unix.SYS_MKNODAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true, fresh: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT2, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},
+		{nr: unix.SYS_LINKAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true, from: true},
 		{nr: unix.SYS_LINKAT, use: writes, dir: 2, path: 3, flags: -1, nofollow: true, fresh: true},
 		{nr: unix.SYS_SYMLINKAT, use: writes, dir: 1, path: 2, flags: -1, nofollow: true, fresh: true},
 	}, olderCalls()...)

@@ -17,6 +17,7 @@ func olderCalls() []call {
 		{nr: unix.SYS_RENAME, use: writes, dir: -1, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT, use: writes, dir: 0, path: 1, flags: -1, nofollow: true},
 		{nr: unix.SYS_RENAMEAT, use: writes, dir: 2, path: 3, flags: -1, nofollow: true},
+		{nr: unix.SYS_LINK, use: writes, dir: -1, path: 0, flags: -1, nofollow: true, from: true},
 		{nr: unix.SYS_LINK, use: writes, dir: -1, path: 1, flags: -1, nofollow: true, fresh: true},
 		{nr: unix.SYS_SYMLINK, use: writes, dir: -1, path: 1, flags: -1, nofollow: true, fresh: true},
 	}

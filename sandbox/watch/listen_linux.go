@@ -137,8 +137,18 @@ func (w *Watch) next(fd int, n *notice) bool {
 // whatever its caller's memory says by now. Where patterns are kept, so does one whose path cannot be
 // read.
 func (w *Watch) look(n *notice) (refused bool) {
+	var names []string
 	for _, c := range w.uses[n.nr] {
+		if c.from && !w.table.byPattern() {
+			continue
+		}
+		if c.from && n.nr == unix.SYS_LINKAT {
+			c.nofollow = n.args[4]&unix.AT_SYMLINK_FOLLOW == 0
+		}
 		at, lies, err := w.path(n, c)
+		if names = append(names, at); lies != folder && len(names) == 1 {
+			names[0] = "" // what is no folder is named itself
+		}
 		if w.root >= 0 {
 			w.settle()
 		}
@@ -151,6 +161,12 @@ func (w *Watch) look(n *notice) (refused bool) {
 		}
 		u := s.use
 		refused = refused || w.table.refuses(s, err)
+		if c.from && !w.table.refuses(s, err) {
+			if s.use = reads; !w.table.refuses(s, err) {
+				continue
+			}
+			refused = true
+		}
 		if err == nil && w.fixed && (u == writes || u == makes) && w.table.verdict(s) == nil {
 			continue // it fails whatever a list says: who learns from the record would permit what was never done
 		}
@@ -174,7 +190,21 @@ func (w *Watch) look(n *notice) (refused bool) {
 			}
 		}
 	}
-	return refused
+	return refused || w.moves(n, names)
+}
+
+// moves reports whether a call moves a folder to where a pattern does not name what is in it any more.
+func (w *Watch) moves(n *notice, names []string) bool {
+	if len(names) != 2 || names[0] == "" || names[1] == "" || !w.table.byPattern() {
+		return false
+	}
+	exchanged := n.nr == unix.SYS_RENAMEAT2 && n.args[4]&unix.RENAME_EXCHANGE != 0
+	for _, p := range w.table.globs {
+		if p.Gains(names[0], names[1]) || exchanged && p.Gains(names[1], names[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // lying is what lies at the path that a call names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -312,4 +313,31 @@ func TestRun(t *testing.T) {
 	if err != nil || fmt.Sprint(*after) != fmt.Sprint(*before) {
 		t.Errorf("the terminal is not as it was: %v", err)
 	}
+}
+
+// What is pasted presses no key, and what a terminal sends comes out the same in any pieces.
+func TestPasted(t *testing.T) {
+	const text = "x\x1b[200~a\rday\x03q\x1b[2\x1b[201~\x1b[A長\x1b[200~" + "end\x1b[201~y"
+	want := []string{"x", "pasted a\rday\x03q\x1b[2", "up", "長", "pasted end", "y"}
+	for n := 1; n <= len(text); n++ {
+		if got := tui.KeysInPieces([]byte(text), n); !slices.Equal(got, want) {
+			t.Fatalf("in pieces of %d: %q", n, got)
+		}
+	}
+	if got := tui.KeysInPieces([]byte("\x1b[200~"+strings.Repeat("a", 1<<20)+"\x1b[201~"), 4096); len(got) != 1 || len(got[0]) > 5000 {
+		t.Errorf("a large one is %d keys", len(got))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.bring(question("1", "connect to a"))
+		d.press("\x1b[200~a\rd\x1b[201~")
+		d.want(t, "what was pasted")
+		if s := d.Screen(); !strings.Contains(s, "what is pasted presses no keys") {
+			t.Errorf("it does not say why:\n%s", s)
+		}
+		d.press("/\x1b[200~no\nsuch\x1b[201~")
+		if s := d.Screen(); !strings.Contains(s, "filter: no such") {
+			t.Errorf("the filter is not what was pasted:\n%s", s)
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"cloister/api"
 	"cloister/ui/tui/moments"
@@ -37,11 +36,11 @@ type Panel struct {
 	Name   string
 }
 
-// Terminal codes: another screen without wrapping, and back; the top left
-// corner; what clears a line.
+// Terminal codes: another screen without wrapping, on which what is pasted comes between two
+// marks, and back; the top left corner; what clears a line.
 const (
-	enter     = "\x1b[?1049h\x1b[?7l\x1b[?25l"
-	back      = "\x1b[?25h\x1b[?7h\x1b[?1049l"
+	enter     = "\x1b[?1049h\x1b[?7l\x1b[?25l\x1b[?2004h"
+	back      = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[?1049l"
 	home      = "\x1b[H"
 	clearLine = "\x1b[2K"
 	// ring is the bell, and what terminals make a desktop notification of. Its
@@ -69,7 +68,7 @@ func (p Panel) Run(ctx context.Context) error {
 	var aside sync.WaitGroup
 	defer aside.Wait()
 	defer stop()
-	pressed := make(chan string)
+	pressed := make(chan []string)
 	// It is not waited for: a read of a terminal cannot be called back.
 	go read(ctx, p.In, pressed)
 	clock := time.NewTicker(time.Second)
@@ -92,16 +91,22 @@ func (p Panel) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case key, open := <-pressed:
-			do, leave := m.Press(key)
-			if leave || !open {
+		case keys, open := <-pressed:
+			if !open {
 				return nil
 			}
-			if do != nil {
-				begin(func() func() {
-					text := do()
-					return func() { m.Note(text) }
-				})
+			// What came at once is pressed at once, on what was on the screen.
+			for _, key := range keys {
+				do, leave := m.Press(key)
+				if leave {
+					return nil
+				}
+				if do != nil {
+					begin(func() func() {
+						text := do()
+						return func() { m.Note(text) }
+					})
+				}
 			}
 		case is := <-done:
 			is()
@@ -145,71 +150,19 @@ func (m *Model) draw(out *os.File) {
 }
 
 // read turns what a terminal sends into keys, until it ends.
-func read(ctx context.Context, in *os.File, pressed chan<- string) {
+func read(ctx context.Context, in *os.File, pressed chan<- []string) {
 	defer close(pressed)
-	buf := make([]byte, 256)
+	var d decoder
+	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
 		if err != nil {
 			return
 		}
-		for _, key := range Keys(buf[:n]) {
-			select {
-			case pressed <- key:
-			case <-ctx.Done():
-				return
-			}
+		select {
+		case pressed <- d.keys(buf[:n], n == len(buf)):
+		case <-ctx.Done():
+			return
 		}
 	}
-}
-
-// Keys names the keys in what a terminal sent at once. What it does not know it
-// leaves out.
-func Keys(b []byte) []string {
-	var out []string
-	for len(b) > 0 {
-		key, n := oneKey(b)
-		if key != "" {
-			out = append(out, key)
-		}
-		b = b[n:]
-	}
-	return out
-}
-
-func oneKey(b []byte) (key string, n int) {
-	if b[0] != 0x1b {
-		return plainKey(b)
-	}
-	if len(b) < 2 || b[1] != '[' && b[1] != 'O' {
-		return "esc", 1
-	}
-	end := 2
-	for end < len(b) && (b[end] < 0x40 || b[end] > 0x7e) {
-		end++
-	}
-	if end == len(b) {
-		return "", end
-	}
-	return map[string]string{
-		"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "5~": "pgup", "6~": "pgdown",
-	}[string(b[2:end+1])], end + 1
-}
-
-func plainKey(b []byte) (key string, n int) {
-	switch b[0] {
-	case 3:
-		return "ctrl+c", 1
-	case '\r', '\n':
-		return "enter", 1
-	case 8, 0x7f:
-		return "backspace", 1
-	case '\t':
-		return "tab", 1
-	}
-	r, n := utf8.DecodeRune(b)
-	if r < ' ' || r == utf8.RuneError {
-		return "", n
-	}
-	return string(r), n
 }

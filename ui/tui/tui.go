@@ -185,8 +185,18 @@ func (m *Model) pick(id string) {
 }
 
 func (m *Model) key(name string) (do func() string, leave bool) {
-	if m.onTime {
+	text, pasted := strings.CutPrefix(name, moments.Pasted)
+	switch {
+	case m.onTime:
 		return nil, m.keyOfTime(name)
+	case pasted && m.typing:
+		for _, r := range strings.Join(strings.Fields(text), " ") { // of several lines one
+			m.typeFilter(string(r))
+		}
+		return nil, false
+	case pasted:
+		m.note = moments.NotPressed
+		return nil, false
 	}
 	if m.typing {
 		m.typeFilter(name)

@@ -188,13 +188,15 @@ func (m *Model) apply() {
 	if c != nil {
 		in.Checkpoint = c.ID
 	}
+	// What is asked last is of what is on the screen now, whatever is looked at meanwhile.
+	last := "Bring " + m.counted() + " into " + termsafe.Quote(clipped(s.Project)) + ", all or none?"
 	held := m.among(m.diff.Held)
 	if len(held) == 0 {
-		m.bring(in, s.Project)
+		m.bring(in, last)
 		return
 	}
 	in.AutoRun = true
-	q := &question{yes: "Y", do: func(string) { m.bring(in, s.Project) }}
+	q := &question{yes: "Y", do: func(string) { m.bring(in, last) }}
 	q.text = fmt.Sprintf("Programs of the host may run or obey these %d. I looked at each of them: Y", len(held))
 	for _, b := range held {
 		in.Looked, q.looks = append(in.Looked, b.Path), append(q.looks, termsafe.Quote(b.Path)+": "+b.Why)
@@ -203,10 +205,9 @@ func (m *Model) apply() {
 }
 
 // bring asks the last question of an apply.
-func (m *Model) bring(in api.WorkspaceAct, project string) {
+func (m *Model) bring(in api.WorkspaceAct, text string) {
 	name := m.name
-	what := m.counted() + " into " + termsafe.Quote(clipped(project))
-	m.confirm("Bring "+what+", all or none?", func() {
+	m.confirm(text, func() {
 		m.begin("apply", in, func(out api.WorkspaceActed) string {
 			m.goTo(name, m.chosen)
 			return "applied: " + out.Said + "; u takes that back"

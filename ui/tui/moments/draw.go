@@ -21,6 +21,9 @@ const narrow = 76
 
 // Screen draws the page, exactly as high as it is.
 func (m *Model) Screen(now time.Time) string {
+	if m.ask != nil {
+		m.ask.drawn = true
+	}
 	foot := m.foot()
 	room := max(1, m.h-1-len(foot))
 	lines := append([]line{{pen.Bold, m.head()}}, m.body(room, now)...)
@@ -281,28 +284,36 @@ func (m *Model) text(room int) (out []line) {
 		m.lines = m.wrapped(m.patch)
 	}
 	m.scroll = max(0, min(m.scroll, len(m.lines)-room))
-	for _, l := range m.lines[m.scroll:min(len(m.lines), m.scroll+room)] {
-		style := pen.Plain
-		switch {
-		case strings.HasPrefix(l, "+"):
-			style = pen.Green
-		case strings.HasPrefix(l, "-"):
-			style = pen.Red
-		case strings.HasPrefix(l, "@"):
-			style = pen.Faint
+	return append(out, m.lines[m.scroll:min(len(m.lines), m.scroll+room)]...)
+}
+
+// wrapped breaks a text into lines for this screen. What goes on from the line before has
+// another bar: a long line must not look like several.
+func (m *Model) wrapped(text string) []line {
+	out, on := []line{}, "┆ "
+	if m.pen.ASCII {
+		on = ": "
+	}
+	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		bar, style := m.bar(), styleOf(l)
+		for _, part := range pen.Wrap(m.pen.Text(expand(l)), max(1, m.pen.Width-2)) {
+			out, bar = append(out, line{style, bar + part}), on
 		}
-		out = append(out, line{style, m.bar() + l})
 	}
 	return out
 }
 
-// wrapped breaks a text into lines for this screen.
-func (m *Model) wrapped(text string) []string {
-	out := []string{}
-	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		out = append(out, pen.Wrap(m.pen.Text(expand(l)), max(1, m.pen.Width-2))...)
+// styleOf is how a line of a patch looks.
+func styleOf(l string) pen.Style {
+	switch {
+	case strings.HasPrefix(l, "+"):
+		return pen.Green
+	case strings.HasPrefix(l, "-"):
+		return pen.Red
+	case strings.HasPrefix(l, "@"):
+		return pen.Faint
 	}
-	return out
+	return pen.Plain
 }
 
 // looks is what has to be looked at before a question is answered.
@@ -318,10 +329,7 @@ func (m *Model) looks(room int) (out []line) {
 	if q.scroll+room >= len(q.lines) {
 		q.seen = true
 	}
-	for _, l := range q.lines[q.scroll:min(len(q.lines), q.scroll+room)] {
-		out = append(out, line{pen.Plain, m.bar() + l})
-	}
-	return out
+	return append(out, q.lines[q.scroll:min(len(q.lines), q.scroll+room)]...)
 }
 
 func (m *Model) choice(room int) (out []line) {

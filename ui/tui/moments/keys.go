@@ -5,10 +5,23 @@ import (
 	"strings"
 )
 
+// Pasted begins the name of a key that is text which was pasted.
+const Pasted = "pasted "
+
+// NotPressed is what is said of pasted text where none is typed.
+const NotPressed = "what is pasted presses no keys"
+
 // Press is one key, by its name or its character. leave says that the person goes back to
 // where the page was opened from, quit that the program ends.
 func (m *Model) Press(key string) (leave, quit bool) {
+	text, pasted := strings.CutPrefix(key, Pasted)
 	switch {
+	case pasted && (m.ask == nil || m.ask.yes != "" || !m.ask.drawn):
+		m.note = NotPressed
+		return false, false
+	case pasted:
+		m.paste(text)
+		return false, false
 	case m.ask != nil:
 		m.answer(key)
 		return false, false
@@ -116,7 +129,11 @@ func (m *Model) move(key string) bool {
 		if m.diff == nil {
 			break
 		}
-		if i := stepped(m.pathAt(), by, len(m.diff.Changes)); i >= 0 {
+		i := stepped(m.pathAt(), by, len(m.diff.Changes))
+		for by > 0 && i < len(m.diff.Changes)-1 && m.diff.Changes[i].Path == m.path {
+			i++ // names that are no text can look the same: none of them holds up
+		}
+		if i >= 0 {
 			m.path = m.diff.Changes[i].Path
 		}
 	case ofSides:

@@ -77,7 +77,7 @@ type Model struct {
 	read    view // what patch is of
 	reading bool
 	patch   string
-	lines   []string // of the patch, as wide as the screen
+	lines   []line // of the patch, as wide as the screen
 	scroll  int
 
 	acting string // the verb that is being done

@@ -16,14 +16,15 @@ import (
 
 // guardian is one that answers by what it is set to, and keeps what it was asked to do.
 type guardian struct {
-	spaces   []api.Workspace
-	sessions []api.SessionInfo
-	records  []api.Record
-	diff     api.WorkspaceDiff
-	patch    string
-	acted    api.WorkspaceActed
-	fails    error
-	done     []string
+	spaces    []api.Workspace
+	sessions  []api.SessionInfo
+	records   []api.Record
+	diff      api.WorkspaceDiff
+	patch     string
+	acted     api.WorkspaceActed
+	fails     error // whatever it is asked
+	lookFails error
+	done      []string
 }
 
 func (g *guardian) as() moments.Guardian {
@@ -35,7 +36,7 @@ func (g *guardian) as() moments.Guardian {
 			if path != "" {
 				d.Patch = g.patch
 			}
-			return d, g.fails
+			return d, errors.Join(g.fails, g.lookFails)
 		},
 		Act: func(name, verb string, in api.WorkspaceAct) (api.WorkspaceActed, error) {
 			g.done = append(g.done, fmt.Sprintf("%s %s %+v", verb, name, in))
@@ -356,4 +357,68 @@ func TestLarge(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { p.Press("k"); p.Screen(noon) }); n > 2000 {
 		t.Errorf("a key takes %.0f allocations", n)
 	}
+}
+
+// A look that fails while a question is asked takes nothing from it, and no key answers one
+// that was not on the screen yet.
+func TestAskedMeanwhile(t *testing.T) {
+	g := sample()
+	g.diff.Held = []api.Because{{Path: "a", Why: "direnv runs it"}}
+	p := newPage(t, g, 80, 20)
+	p.press("a")
+	p.spaces[0].Head, p.fails = "one", nil // it is looked at anew, and cannot be
+	p.guardian.lookFails = errors.New("no route")
+	p.Open("k")
+	p.settle()
+	p.says("I looked at each of them")
+	p.press("Y")
+	p.says("Bring 2 paths into")
+	p.press("n", "q")
+	p.did()
+
+	p = newPage(t, sample(), 80, 20)
+	for _, ahead := range []string{"uy", "cx\r", "dk\r", "ay"} {
+		for _, key := range ahead {
+			p.Press(map[rune]string{'\r': "enter"}[key] + strings.Trim(string(key), "\r"))
+		}
+		p.settle()
+		p.did()
+		p.says("typed before the question was on the screen")
+		p.press("esc")
+	}
+}
+
+// What is pasted is text where a text is typed, and presses nothing elsewhere.
+func TestPasted(t *testing.T) {
+	p := newPage(t, sample(), 80, 20)
+	p.press(moments.Pasted + "ay")
+	p.says("what is pasted presses no keys")
+	p.press("a", moments.Pasted+"y")
+	p.did()
+	p.press("y")
+	p.did("apply k")
+	p.press("c", moments.Pasted+"it\nworks\r\x1b", "enter")
+	if len(p.done) != 1 || !strings.Contains(p.done[0], "Message:it works \\x1b ") {
+		t.Errorf("checkpoint: %q", p.done)
+	}
+}
+
+// What goes on from the line before is not taken for a line of its own, and names that look
+// alike do not hold up who walks through them.
+func TestLookalikes(t *testing.T) {
+	g := sample()
+	g.diff.Changes = []api.Change{{Path: "a\ufffd", Change: "added"}, {Path: "a\ufffd", Change: "added"}, {Path: "z", Change: "added"}}
+	g.patch = "+" + strings.Repeat("x", 37) + "-was there before\n"
+	p := newPage(t, g, 40, 12)
+	p.press("enter", "j", "enter")
+	p.says("│ +xxx", "┆ -was there before")
+	if s := p.Screen(noon); strings.Contains(s, "│ -was") || strings.Contains(s, string(pen.Red)) {
+		t.Errorf("a part of a line looks like a line:\n%s", s)
+	}
+	// An agent says what its turn is: that is no word of the page's.
+	p.spaces[0].Checkpoints[1].Message = "before a turn: x, 9 B  (goes on from here)" + strings.Repeat(" ", 90)
+	p.spaces[0].Head = "one"
+	p.Resize(pen.Pen{Width: 100}, 24)
+	p.press("q", "q", "g")
+	p.says("* two  0 B  (automatic)  before the turn: x, 9 B", "* one  0 B  (goes on from here)  first")
 }

@@ -1,6 +1,10 @@
 package moments
 
-import "cloister/internal/termsafe"
+import (
+	"strings"
+
+	"cloister/internal/termsafe"
+)
 
 // A question is asked before anything is changed. It stands on the last lines, where nothing
 // of a payload ever stands.
@@ -13,10 +17,11 @@ type question struct {
 	must  string // what has to be typed, "" for anything
 	do    func(typed string)
 
-	lines  []string // of looks, as wide as the screen
+	lines  []line // of looks, as wide as the screen
 	width  int
 	scroll int
 	seen   bool // its end was on the screen
+	drawn  bool // it is on the screen: a key that came before answers nothing
 }
 
 // confirm asks for a yes.
@@ -35,6 +40,8 @@ func (m *Model) answer(key string) {
 	switch {
 	case key == "esc" || key == "ctrl+c":
 		m.ask, m.note = nil, "nothing was done"
+	case !q.drawn:
+		m.note = "that was typed before the question was on the screen"
 	case q.yes == "":
 		m.typeKey(key)
 	case len(q.looks) > 0 && m.scrolled(key, &q.scroll, len(q.lines), m.room()):
@@ -66,6 +73,13 @@ func (m *Model) typeKey(key string) {
 		if r := []rune(key); len(r) == 1 && len(q.typed) < q.most {
 			q.typed += termsafe.Text(key)
 		}
+	}
+}
+
+// paste takes pasted text for typed: its lines become one, and none of it is enter.
+func (m *Model) paste(text string) {
+	for _, r := range strings.Join(strings.Fields(text), " ") {
+		m.typeKey(string(r))
 	}
 }
 

@@ -178,7 +178,8 @@ func (m *Model) row(x moment, s *space, now time.Time) string {
 		if c.ID == s.Head {
 			mark += "  (goes on from here)"
 		}
-		return fmt.Sprintf("%s  * %s  %s, %s%s", clock(x.at, now), c.ID, text, size(c.Bytes), mark)
+		// What it is said to be comes last: of one made by itself, a payload says it.
+		return fmt.Sprintf("%s  * %s  %s%s  %s", clock(x.at, now), c.ID, size(c.Bytes), mark, text)
 	}
 	e := x.event
 	word := eventWords[e.Kind]

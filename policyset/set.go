@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"cloister/api"
 	"cloister/config"
@@ -184,9 +185,10 @@ func answerRules(list []config.Decision) []policy.Rule {
 // Remarks are what a person should know of a snapshot that loads.
 func Remarks(s *policy.Snapshot) []string {
 	var out []string
+	available := sync.OnceValue(judge.Available)
 	for _, st := range s.Statements() {
 		hold := st.Hold
-		if hold == policy.InKernel && judge.Available() != nil {
+		if hold == policy.InKernel && available() != nil {
 			hold = policy.Unkept
 		}
 		switch hold {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"cloister/api"
 	"cloister/host/resolve"
@@ -18,6 +19,7 @@ import (
 // nothing keeps.
 func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 	residue = []string{}
+	available := sync.OnceValue(judge.Available) // it may ask root's service, and make a control group
 	for _, st := range s.Statements() {
 		a := api.Statement{
 			Rule: st.Rule, File: st.Origin.File, Line: st.Origin.Line, Column: st.Origin.Column,
@@ -25,7 +27,7 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 			Hold: st.Hold.String(), By: st.By, Why: st.Why,
 		}
 		if st.Hold == policy.InKernel {
-			if err := judge.Available(); err != nil {
+			if err := available(); err != nil {
 				a.Hold, a.By = policy.Unkept.String(), ""
 				a.Why += "; the kernel could, in native, but here it does not: " + err.Error()
 				if u, ok := errors.AsType[*sandbox.Unsupported](err); ok && u.Fix != "" {

@@ -38,7 +38,7 @@ type world struct {
 
 func (w world) open(dir string) *server {
 	w.t.Helper()
-	s, err := open(w.t.Context(), dir, w.address, "http://127.0.0.1:1", time.Minute, slog.New(slog.DiscardHandler))
+	s, err := open(w.t.Context(), dir, w.address, "http://127.0.0.1:1", 10*time.Minute, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func beServer() error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	s, err := open(context.WithoutCancel(ctx), os.Getenv("DIR"), os.Getenv("DB"), "http://"+os.Getenv("AT"), time.Minute, log)
+	s, err := open(context.WithoutCancel(ctx), os.Getenv("DIR"), os.Getenv("DB"), "http://"+os.Getenv("AT"), 10*time.Minute, log)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,9 @@ func TestReplicas(t *testing.T) {
 	p := needs.NewPostgres(t)
 	fleet(t)
 	t.Setenv("CLOISTER_DATABASE", p.Database("replicas"))
-	a := newServerOf(t, []string{"--ahead", "0", "--sandboxes", "2"}, "acme", "other")
-	b := newServerOf(t, nil)
+	words := []string{"--domain", "sandboxes.example", "--lease", "10m"} // a busy machine may not run it for seconds
+	a := newServerAt(t, "", []string{"--ahead", "0", "--sandboxes", "2"}, words, "acme", "other")
+	b := newServerAt(t, "", nil, words)
 	b.keys = a.keys
 	eventually(t, "the other server does not learn of the keys", func() bool { return b.api("acme", "GET", "/sandboxes", "").status == http.StatusOK })
 

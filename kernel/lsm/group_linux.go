@@ -35,7 +35,13 @@ func groupOf(dir *os.File) (id, levels uint64, err error) {
 		return 0, 0, err
 	}
 	var group, all unix.Stat_t
-	if err := errors.Join(unix.Fstat(int(dir.Fd()), &group), unix.Stat(root, &all)); err != nil {
+	var kept unix.Statx_t // as the kernel has it: another file system, of a user's, may never answer
+	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC
+	err = errors.Join(unix.Statx(int(dir.Fd()), "", flags, unix.STATX_TYPE, &kept), unix.Stat(root, &all))
+	if err == nil && unix.Mkdev(kept.Dev_major, kept.Dev_minor) == all.Dev {
+		err = unix.Fstat(int(dir.Fd()), &group)
+	}
+	if err != nil {
 		return 0, 0, fmt.Errorf("find control group %s: %w", dir.Name(), err)
 	}
 	if group.Dev != all.Dev || group.Mode&unix.S_IFMT != unix.S_IFDIR {

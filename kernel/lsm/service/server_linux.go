@@ -137,12 +137,12 @@ func (s *Server) peer(ctx context.Context, c *net.UnixConn) (err error) {
 		return err
 	}
 	p := &peer{s: s, uid: who.UID, conn: passfd.New(c, nil, maxLine)}
-	defer p.conn.Discard()
 	if err := s.enter(who.UID); err != nil {
 		p.refuse(err)
 		return err
 	}
 	defer s.leave(who.UID)
+	defer p.conn.Discard() // counted: the file system of a peer's may let no descriptor be closed
 	if err := p.send(Said{Objects: lsm.Version()}); err != nil {
 		return nil // a peer that looks whether this is there
 	}
@@ -235,8 +235,9 @@ func (p *peer) attach() (gone bool, err error) {
 // owned refuses a control group that is not the user's: whoever owns its folder may move tasks
 // there, and end them.
 func owned(group *os.File, uid int) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(group.Fd()), &st); err != nil {
+	var st unix.Statx_t
+	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(int(group.Fd()), "", flags, unix.STATX_TYPE|unix.STATX_UID, &st); err != nil {
 		return fmt.Errorf("uid %d: look at the control group: %w", uid, err)
 	}
 	switch {

@@ -345,6 +345,36 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
+// What a peer left open is closed while the peer is counted: to close a file may take as long as its file
+// system wants, and each that waits is a thread of the service.
+func TestClosedWhileCounted(t *testing.T) {
+	d := &double{}
+	socket, _ := serve(t, d)
+	raw, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	conn := passfd.New(raw, nil, maxSaid)
+	if _, err := conn.Read(); err != nil { // it is counted
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	d.server.mu.Lock() // so that it cannot leave
+	defer d.server.mu.Unlock()
+	err = conn.Write([]byte("nothing"), []*os.File{w}, time.Now().Add(time.Minute))
+	if err := errors.Join(err, w.Close(), r.SetReadDeadline(time.Now().Add(time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the file is open: %v", err)
+	}
+}
+
 // One user's sessions are bounded, and so is what their policies speak of.
 func TestQuotas(t *testing.T) {
 	s := &Server{}

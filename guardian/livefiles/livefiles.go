@@ -88,6 +88,13 @@ func (s *Session) Ask(
 	return fmt.Sprintf("%s keeps the statements about files and programs that it has: %s", c.Info.Name, a.Reason)
 }
 
+// unknown has the session be asked again, whatever is wanted of it.
+func (s *Session) unknown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = false
+}
+
 func (s *Session) has(files []api.CedarFile) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,6 +128,7 @@ func (s *Session) ask(ctx context.Context, send func(api.Frame) error, files []a
 	case <-ctx.Done():
 		return api.Applied{Ended: true} // or the next guardian asks
 	case <-late.C:
+		s.unknown() // it may put them in force yet
 		return api.Applied{Reason: fmt.Sprintf("it did not answer within %v; start it anew", within)}
 	}
 }

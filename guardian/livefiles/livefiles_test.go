@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"cloister/api"
 	"cloister/audit"
@@ -90,6 +91,37 @@ func TestAsk(t *testing.T) {
 	if says := s.Ask(t.Context(), c, answer(api.Applied{}), long); !strings.Contains(says, "too long for a running session") || asked != 4 {
 		t.Errorf("%d bytes: %q, asked %d times", len(long[0].Text), says, asked)
 	}
+}
+
+// A shim that answers too late may have done what it was asked: it is asked again, also for what it had.
+func TestLate(t *testing.T) {
+	records, err := recorder.Open(t.TempDir(), slog.New(slog.DiscardHandler), func(audit.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := policy.Compile(policy.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := func(text string) []api.CedarFile { return []api.CedarFile{{Name: "a.cedar", Text: text}} }
+	synctest.Test(t, func(t *testing.T) {
+		c := &sessionctx.Context{Info: api.SessionInfo{ID: "1", Name: "work"}, Records: records}
+		c.Snapshot.Store(snapshot)
+		var s livefiles.Session
+		s.Began(files("before"))
+		if says := s.Ask(t.Context(), c, func(api.Frame) error { return nil }, files("after")); !strings.Contains(says, "did not answer") {
+			t.Errorf("of one that is silent: %q", says)
+		}
+		asked := false
+		says := s.Ask(t.Context(), c, func(f api.Frame) error {
+			asked = true
+			s.Answer(api.Applied{Number: f.Files.Number})
+			return nil
+		}, files("before"))
+		if says != "" || !asked {
+			t.Errorf("back to what it had: asked %t, %q", asked, says)
+		}
+	})
 }
 
 func recorded(t *testing.T, dir string) (out []audit.Event) {

@@ -314,15 +314,18 @@ func (w *Watch) path(n *notice, c call) (string, lying, error) {
 		}
 	}
 	if err = w.strange(err); err == nil && w.table.byPattern() {
-		err = w.own(name)
+		err = w.own(proc, name)
 	}
 	return "", file, err
 }
 
 // own is the error of a name that leads through a link to a place of the process's own below /proc,
 // which is none for whoever looks.
-func (w *Watch) own(name string) error {
+func (w *Watch) own(proc, name string) error {
 	for range 40 { // as many as the kernel follows
+		if at, ok := descriptor(proc, name); ok && w.table.matches(at) {
+			return unix.ELOOP
+		}
 		at, next := "/", ""
 		parts := strings.Split(name, "/")
 		for i, part := range parts {

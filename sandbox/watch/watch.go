@@ -92,6 +92,16 @@ func patternOf(r sandbox.Judged) (pathglob.Pattern, error) {
 // byPattern reports whether what patterns name is refused here.
 func (t *table) byPattern() bool { return t.about.Kept && len(t.globs) > 0 }
 
+// matches reports whether a pattern names a path.
+func (t *table) matches(at string) bool {
+	for _, p := range t.globs {
+		if p.Match(at) {
+			return true
+		}
+	}
+	return false
+}
+
 // refuses reports whether a use is refused here: by a pattern, where the view cannot.
 func (t *table) refuses(s seen, unread error) bool {
 	if !t.byPattern() {

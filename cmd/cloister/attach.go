@@ -19,6 +19,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/cmd/cloister/approvals"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/peercred"
 	"cloister/internal/xdg"
@@ -131,7 +132,7 @@ func (a *app) ringing(ctx context.Context, info api.SessionInfo, asked chan<- te
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(approvals.Again):
 		}
 	}
 }

@@ -152,7 +152,7 @@ func (a *app) completesExplain(cmd *cobra.Command, args []string, word string) (
 	case args[0] == "mcp":
 		return a.mcpNames(cmd, args[1:], word)
 	case args[0] == "secret" && len(args) == 1:
-		return a.secretNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+		return a.secrets().Names(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }

@@ -104,7 +104,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		Probe:   []string{helper[0], "guardian", "probe"},
 		Door:    func(id string) string { return doorPath(d, id) },
 		Hold:    a.holdBox,
-		Keyring: a.keyring(), SecretEnv: a.secretEnv(hostEnv),
+		Keyring: a.secrets().Keyring(), SecretEnv: a.secrets().Environment(hostEnv),
 		GitEnv: a.gitEnv(hostEnv),
 		Bus:    a.Env.Get("DBUS_SESSION_BUS_ADDRESS"), AgentSocket: a.Env.Get("SSH_AUTH_SOCK"),
 		Dirs:    d,

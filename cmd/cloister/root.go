@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"cloister/cmd/cloister/approvals"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
 	"cloister/cmd/cloister/records"
+	"cloister/cmd/cloister/secrets"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -50,10 +52,10 @@ func nouns() []noun {
 		{"restore", ofChanges, overlay((*overlays.Commands).RestoreCommand)},
 		{"fork", ofChanges, overlay((*overlays.Commands).ForkCommand)},
 		{"compare", ofChanges, overlay((*overlays.Commands).CompareCommand)},
-		{"approvals", ofRules, (*app).approvalsCommand},
+		{"approvals", ofRules, func(a *app) *cobra.Command { return (&approvals.Commands{App: &a.App}).Command() }},
 		{"policy", ofRules, (*app).policyCommand},
 		{"mcp", ofRules, (*app).mcpCommand},
-		{"secret", ofRules, (*app).secretCommand},
+		{"secret", ofRules, func(a *app) *cobra.Command { return a.secrets().Command() }},
 		{"audit", ofRules, func(a *app) *cobra.Command { return a.records().AuditCommand() }},
 		{"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand},
@@ -75,10 +77,13 @@ func nouns() []noun {
 // records are the commands about the record.
 func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
 
+// secrets are the commands about secrets.
+func (a *app) secrets() *secrets.Commands { return &secrets.Commands{App: &a.App} }
+
 // overlays are the commands about overlay workspaces.
 func (a *app) overlays() *overlays.Commands {
 	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach,
-		Watch: a.watchTime}
+		Watch: (&approvals.Commands{App: &a.App}).WatchTime}
 }
 
 // overlay is a command of theirs.

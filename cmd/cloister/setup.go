@@ -15,6 +15,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/machines"
 	"cloister/cmd/cloister/pods"
+	"cloister/cmd/cloister/secrets"
 	"cloister/config"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
@@ -126,7 +127,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 		return err
 	}
 	if with == withLogin {
-		if err := a.login(ctx, who.Name); err != nil {
+		if err := a.secrets().Login(ctx, who.Name); err != nil {
 			return err
 		}
 		a.remains(who)
@@ -231,14 +232,14 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) er
 		if asks {
 			a.Notice("%s", login.Get)
 		}
-		text, err := a.secretText(login.Secret, &setWords{})
+		text, err := a.secrets().Text(login.Secret)
 		if err != nil {
 			return err
 		}
 		if strings.TrimSpace(text) == "" && there && !asks {
 			return nil // nothing was given, and nothing is missing
 		}
-		value, err := typed("", text)
+		value, err := secrets.Typed("", text)
 		if err != nil {
 			return cli.Usage("give it on standard input: cloister setup "+name+" <FILE; "+login.Get, "setup %s: %s: %v", name,
 				login.Secret, err)

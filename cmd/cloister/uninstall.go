@@ -90,7 +90,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 	if err := a.engineForgetAll(ctx); err != nil {
 		return err
 	}
-	if ring := a.keyring(); ring != nil {
+	if ring := a.secrets().Keyring(); ring != nil {
 		if err := vault.ForgetKey(folders.Vault(d)); err != nil {
 			a.Notice("the vault's key may still be in the keyring: %v", err)
 		}

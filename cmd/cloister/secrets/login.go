@@ -1,4 +1,4 @@
-package main
+package secrets
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-func (a *app) secretLogin() *cobra.Command {
+func (a *Commands) secretLogin() *cobra.Command {
 	return &cobra.Command{
 		Use:   "login SERVICE",
 		Short: "Log in to a service: the guardian keeps the tokens and renews them",
@@ -42,11 +42,11 @@ func (a *app) secretLogin() *cobra.Command {
 			}
 			return config.LoginNames(), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.login(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.Login(cmd.Context(), args[0]) },
 	}
 }
 
-func (a *app) login(ctx context.Context, service string) error {
+func (a *Commands) Login(ctx context.Context, service string) error {
 	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (a *app) login(ctx context.Context, service string) error {
 }
 
 // pasted gives the guardian what the person pastes.
-func (a *app) pasted(ctx context.Context, c *client.Client, service, id string) {
+func (a *Commands) pasted(ctx context.Context, c *client.Client, service, id string) {
 	lines := bufio.NewScanner(a.Stdin)
 	for lines.Scan() {
 		if text := strings.TrimSpace(lines.Text()); text != "" {

@@ -1,4 +1,4 @@
-package main
+package approvals
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"cloister/ui/tui/moments"
 )
 
-// watchTime shows the panel's page of time, of one workspace where there is a name. Who has it
+// WatchTime shows the panel's page of time, of one workspace where there is a name. Who has it
 // open watches: asks wait for an answer meanwhile, and stand over the page.
-func (a *app) watchTime(ctx context.Context, name string) error {
+func (a *Commands) WatchTime(ctx context.Context, name string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	return a.watchPanel(ctx, &watching{a: a, seen: map[string]string{}}, &name)
@@ -24,7 +24,7 @@ func (a *app) watchTime(ctx context.Context, name string) error {
 
 // watchPanel shows the questions on the whole screen, and takes answers there. It begins with
 // the page of time of a workspace where there is a name, which may be empty.
-func (a *app) watchPanel(ctx context.Context, w *watching, ofTime *string) error {
+func (a *Commands) watchPanel(ctx context.Context, w *watching, ofTime *string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	news, stale := make(chan tui.News), make(chan struct{}, 1)
@@ -60,7 +60,7 @@ func (a *app) watchPanel(ctx context.Context, w *watching, ofTime *string) error
 }
 
 // answerIn gives a person's word to the guardian.
-func (a *app) answerIn(ctx context.Context) tui.Answer {
+func (a *Commands) answerIn(ctx context.Context) tui.Answer {
 	return func(id string, allow bool, r api.ApprovalReply) (text string, err error) {
 		err = a.WithGuardian(ctx, func(c *client.Client) error {
 			i, err := c.Answer(ctx, id, allow, r)
@@ -72,7 +72,7 @@ func (a *app) answerIn(ctx context.Context) tui.Answer {
 }
 
 // timeOf is what the page of time asks of the guardian: what the window asks, by the same routes.
-func (a *app) timeOf(ctx context.Context) moments.Guardian {
+func (a *Commands) timeOf(ctx context.Context) moments.Guardian {
 	with := func(f func(*client.Client) error) error { return a.WithGuardian(ctx, f) }
 	return moments.Guardian{
 		Spaces: func() (list []api.Workspace, sessions []api.SessionInfo, err error) {

@@ -1,4 +1,4 @@
-package main
+package secrets
 
 import (
 	"context"
@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"cloister/api"
-	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/noecho"
 	"cloister/secret"
@@ -23,18 +19,13 @@ import (
 	"golang.org/x/term"
 )
 
-func (a *app) secretCommand() *cobra.Command {
-	return cli.Group("secret", "Keep real credentials outside: cloisters get placeholders",
-		a.secretSet(), a.secretLogin(), a.secretList(), a.secretShow(), a.secretRemove())
-}
-
 // setWords are the flags of secret set.
 type setWords struct {
 	file, command, kind string
 	refresh             time.Duration
 }
 
-func (a *app) secretSet() *cobra.Command {
+func (a *Commands) secretSet() *cobra.Command {
 	f := &setWords{}
 	c := &cobra.Command{
 		Use:   "set NAME [flags] [-- CMD ARG...]",
@@ -56,7 +47,7 @@ func (a *app) secretSet() *cobra.Command {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return a.secretNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+			return a.Names(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	c.Flags().StringVar(&f.file, "file", "", "take the value from `FILE`")
@@ -105,7 +96,7 @@ func checkSet(cmd *cobra.Command, args []string, f *setWords) error {
 	return nil
 }
 
-func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setWords) error {
+func (a *Commands) setSecret(ctx context.Context, name string, argv []string, f *setWords) error {
 	if f.command != "" {
 		argv = strings.Fields(f.command)
 	}
@@ -115,7 +106,7 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 		if err != nil {
 			return err
 		}
-		if set.Value, err = typed(secret.Kind(f.kind), text); err != nil {
+		if set.Value, err = Typed(secret.Kind(f.kind), text); err != nil {
 			hint := "a secret is one line of text"
 			if f.kind != "" {
 				hint = "what aws configure export-credentials prints, or lines such as aws_access_key_id = AKIA..."
@@ -138,8 +129,8 @@ func (a *app) setSecret(ctx context.Context, name string, argv []string, f *setW
 	return err
 }
 
-// typed is the value that a person gave, as the guardian takes it.
-func typed(kind secret.Kind, text string) (string, error) {
+// Typed is the value that a person gave, as the guardian takes it.
+func Typed(kind secret.Kind, text string) (string, error) {
 	value, err := vault.Read(kind, text)
 	if err != nil {
 		return "", err
@@ -147,8 +138,11 @@ func typed(kind secret.Kind, text string) (string, error) {
 	return value.Reveal(), nil
 }
 
+// Text is the value of a secret that a person types, or that standard input has.
+func (a *Commands) Text(name string) (string, error) { return a.secretText(name, &setWords{}) }
+
 // secretText gets a value from where it was said to be.
-func (a *app) secretText(name string, f *setWords) (string, error) {
+func (a *Commands) secretText(name string, f *setWords) (string, error) {
 	var from io.Reader = a.Stdin
 	switch file := f.file; {
 	case file != "":
@@ -192,7 +186,7 @@ func (a *app) secretText(name string, f *setWords) (string, error) {
 }
 
 // unseen is what a person typed, not shown.
-func (a *app) unseen(name, prompt string, more bool) (string, error) {
+func (a *Commands) unseen(name, prompt string, more bool) (string, error) {
 	text, err := noecho.Line(a.Stdin, a.Stderr, prompt, more)
 	stopped, interrupted := errors.AsType[*noecho.Interrupted](err)
 	switch {
@@ -205,201 +199,4 @@ func (a *app) unseen(name, prompt string, more bool) (string, error) {
 		return "", fmt.Errorf("secret set %s: read the value: %w", name, err)
 	}
 	return text, nil
-}
-
-func (a *app) secretList() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List the secrets, never their values",
-		Args:    cli.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secrets, error) {
-				return c.Secrets(cmd.Context())
-			})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.JSON(all.Secrets)
-			}
-			rows := [][]string{{"NAME", "SOURCE", "SET", "HOSTS"}}
-			for _, s := range all.Secrets {
-				rows = append(rows, []string{s.Name, sourceOf(s), cli.DateOf(s.SetAt), hostsOf(s)})
-			}
-			a.Table(rows)
-			if len(all.Secrets) == 0 {
-				a.Notice("no secret is kept; cloister secret set NAME keeps one")
-			}
-			return nil
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return c
-}
-
-// secretsAsked asks the guardian, and starts one where none runs: it alone opens
-// the vault.
-func secretsAsked[T any](ctx context.Context, a *app, ask func(*client.Client) (T, error)) (answer T, err error) {
-	c, err := a.Ensure(ctx)
-	if err != nil {
-		return answer, err
-	}
-	defer c.Close()
-	return ask(c)
-}
-
-func (a *app) secretNames(ctx context.Context) []string {
-	c, err := a.Dial(ctx)
-	if err != nil {
-		return nil // completion starts nothing
-	}
-	defer c.Close()
-	all, err := c.Secrets(ctx)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(all.Secrets))
-	for i, s := range all.Secrets {
-		names[i] = s.Name
-	}
-	return names
-}
-
-// hostsOf are the hosts to which a secret may go.
-func hostsOf(s api.Secret) string {
-	var hosts []string
-	for _, b := range s.Bindings {
-		for _, h := range b.Hosts {
-			if !slices.Contains(hosts, h) {
-				hosts = append(hosts, h)
-			}
-		}
-	}
-	if len(hosts) == 0 {
-		return "none: secrets in config.yaml binds it"
-	}
-	return cli.Clip(strings.Join(hosts, ", "))
-}
-
-func sourceOf(s api.Secret) string {
-	if s.Source == api.SecretCommand {
-		return kindOf(s) + "command: " + cli.Clip(strings.Join(s.Command, " "))
-	}
-	return kindOf(s) + s.Source
-}
-
-func kindOf(s api.Secret) string {
-	if s.Kind == "" {
-		return ""
-	}
-	return s.Kind + " key, "
-}
-
-func (a *app) secretShow() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show all about one secret but its value",
-		Args:  cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := secretsAsked(cmd.Context(), a, func(c *client.Client) (api.Secret, error) {
-				return c.Secret(cmd.Context(), args[0])
-			})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.JSON(s)
-			}
-			rows := [][]string{{"name", s.Name}, {"source", sourceOf(s)}}
-			add := func(key, value string) {
-				if value != "" {
-					rows = append(rows, []string{key, value})
-				}
-			}
-			add("refresh", s.Refresh)
-			add("set", cli.DateOf(s.SetAt))
-			add("problem", s.Problem)
-			for _, b := range s.Bindings {
-				add("goes to", bindingLine(b))
-			}
-			if len(s.Bindings) == 0 {
-				add("goes to", "nowhere: no line of secrets in config.yaml binds it")
-			}
-			a.Table(rows)
-			return nil
-		},
-		ValidArgsFunction: a.completesSecret,
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return c
-}
-
-// bindingLine is where a secret may go, on one line.
-func bindingLine(b api.SecretBinding) string {
-	words := []string{strings.Join(b.Hosts, ", ")}
-	if len(b.Methods)+len(b.Paths) > 0 {
-		words = append(words, strings.Join(append(slices.Clone(b.Methods), b.Paths...), " "))
-	}
-	words = append(words, "in the "+b.Place)
-	if b.Use != "" && b.Use != "allow" {
-		words = append(words, b.Use)
-	}
-	if len(b.Env) > 0 {
-		words = append(words, "inside as "+strings.Join(b.Env, ", "))
-	}
-	line := strings.Join(words, "; ")
-	if b.Where != "" {
-		line += "  (" + b.Where + ")"
-	}
-	return line
-}
-
-func (a *app) completesSecret(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.secretNames(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-}
-
-func (a *app) secretRemove() *cobra.Command {
-	return &cobra.Command{
-		Use:     "remove NAME",
-		Aliases: []string{"rm"},
-		Short:   "Forget a secret",
-		Args:    cli.Args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Ensure(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return c.RemoveSecret(cmd.Context(), args[0])
-		},
-		ValidArgsFunction: a.completesSecret,
-	}
-}
-
-// keyring is the person's, where there is one that the guardian can reach. Without
-// an address none is looked for: the library would start a bus.
-func (a *app) keyring() vault.Keyring {
-	if runtime.GOOS == "darwin" || a.Env.Get("DBUS_SESSION_BUS_ADDRESS") != "" {
-		return vault.SystemKeyring{}
-	}
-	return nil
-}
-
-// secretEnv is what a command that prints a secret gets: what it needs to find
-// the person's own settings and keyring.
-func (a *app) secretEnv(hostEnv []string) []string {
-	env := append([]string(nil), hostEnv...)
-	for _, key := range []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
-		"XDG_RUNTIME_DIR"} {
-		if v := a.Env.Get(key); filepath.IsAbs(v) || v != "" && key == "DBUS_SESSION_BUS_ADDRESS" {
-			env = append(env, key+"="+v)
-		}
-	}
-	return env
 }

@@ -118,6 +118,7 @@ var packages = map[string]string{
 	"cmd/cloister/judges":       "the commands about root's service that has the kernel judge",
 	"cmd/cloister/secrets":      "the commands about secrets",
 	"cmd/cloister/approvals":    "the commands about what waits for a person",
+	"cmd/cloister/projects":     "the commands about projects",
 	"cmd/cloister/machines":     "the command about machines, and the driver of those that it sets up",
 	"cmd/cloister/pods":         "the command about pods, and the driver that it sets up",
 	"cmd/cloister/chromium":     "a browser for tests",

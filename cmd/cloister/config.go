@@ -152,7 +152,7 @@ force: a guardian that runs keeps the last good configuration.`,
 					return err
 				}
 			}
-			if err := a.edit(cmd.Context(), "the configuration", file); err != nil {
+			if err := a.Edit(cmd.Context(), "the configuration", file); err != nil {
 				return err
 			}
 			if _, err := a.OnDisk(); err != nil {

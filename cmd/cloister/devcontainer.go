@@ -18,7 +18,6 @@ import (
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
 	"cloister/internal/realpath"
-	"cloister/internal/xdg"
 	"cloister/session"
 	"cloister/workspace"
 
@@ -83,7 +82,7 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontain
 	if err != nil {
 		return devcontainer.Options{}, err
 	}
-	agreed, err := devcontainerTrust(d).Sources(string(p.Main))
+	agreed, err := trust.In(d.State).Sources(string(p.Main))
 	if err != nil {
 		return devcontainer.Options{}, err
 	}
@@ -101,10 +100,6 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontain
 		Reserved: session.AuthorityVariables(),
 		Sources:  slices.Concat(cfg.Devcontainer.Features, agreed, f.sources), Features: featureStore(d),
 	}, nil
-}
-
-func devcontainerTrust(d xdg.Dirs) trust.Store {
-	return trust.Open(filepath.Join(d.State, "devcontainers"))
 }
 
 // checkedDevcontainer is devcontainer check --json.
@@ -160,7 +155,7 @@ func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, erro
 	if err != nil {
 		return lookedAt{}, err
 	}
-	l := lookedAt{project: p, trust: devcontainerTrust(d)}
+	l := lookedAt{project: p, trust: trust.In(d.State)}
 	if l.Devcontainer, err = a.readDevcontainer(p, path, f); err != nil {
 		return l, err
 	}

@@ -131,5 +131,5 @@ func (a *app) settingsOf(l lookedAt) (projects.Settings, error) {
 	if err != nil {
 		return projects.Settings{}, err
 	}
-	return a.unused(l.project, cfg)
+	return a.UnusedProject(l.project, cfg)
 }

@@ -16,7 +16,7 @@ import (
 
 // explain asks the guardian, or what is on disk, and tells the answer.
 func (a *app) explain(ctx context.Context, req api.ExplainRequest, asJSON bool) (err error) {
-	if req.Project, req.Projects, err = a.hereWords(); err != nil {
+	if req.Project, req.Projects, err = a.HereWords(); err != nil {
 		return err
 	}
 	var x api.Explanation

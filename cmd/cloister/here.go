@@ -19,7 +19,7 @@ func (a *app) here(ctx context.Context) error {
 	root, waits := "", false
 	if p, err := a.FindProject("."); err == nil {
 		root = string(p.Root)
-		words, err := a.unused(p, cfg)
+		words, err := a.UnusedProject(p, cfg)
 		if err != nil {
 			return err
 		}

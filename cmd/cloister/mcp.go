@@ -53,7 +53,7 @@ func (a *app) mcpAsked(ctx context.Context, f func(*client.Client, api.MCPProjec
 
 // mcpHere is the project of the current folder with the files of it that apply.
 func (a *app) mcpHere() (here api.MCPProject, err error) {
-	here.Project, here.Projects, err = a.hereWords()
+	here.Project, here.Projects, err = a.HereWords()
 	return here, err
 }
 

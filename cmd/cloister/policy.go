@@ -290,7 +290,7 @@ In a project its own files are part of them.`,
 			if err != nil {
 				return err
 			}
-			project, own, err := a.hereWords()
+			project, own, err := a.HereWords()
 			if err != nil {
 				return err
 			}

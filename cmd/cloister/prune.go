@@ -97,7 +97,7 @@ func (a *app) prune(ctx context.Context, dry bool) error {
 
 // privateHomes are all homes, with the projects that are known.
 func (a *app) privateHomes(d xdg.Dirs) ([]homes.Home, error) {
-	known, err := a.projects(d)
+	known, err := a.Projects(d)
 	if err != nil {
 		return nil, err
 	}

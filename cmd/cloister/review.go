@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/linediff"
 	"cloister/internal/termsafe"
 	"cloister/internal/xdg"
 	"cloister/workspace/review"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // reviews is where what sessions changed waits for a person.
@@ -41,7 +41,7 @@ A folder stands for what waits below it, and . for all. On a terminal, and witho
 one of these, each is asked about.`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			names, how := a.completeProjects(cmd, args, word)
+			names, how := a.CompleteProjects(cmd, args, word)
 			if len(args) == 0 {
 				names = append(names, a.SessionNames(cmd.Context(), true)...)
 			}
@@ -161,7 +161,7 @@ func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.
 
 // nameOfAny refuses a name that is no cloister's and no project's, as far as the guardian that runs knows.
 func (a *app) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
-	_, _, err := a.named(d, []string{name})
+	_, _, err := a.NamedProject(d, []string{name})
 	cloisters := a.SessionNames(ctx, true)
 	of := func(c string) bool { return strings.HasPrefix(c, name+"\t") }
 	if err == nil || cloisters == nil || slices.ContainsFunc(cloisters, of) {

@@ -11,6 +11,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
+	"cloister/cmd/cloister/projects"
 	"cloister/cmd/cloister/records"
 	"cloister/cmd/cloister/secrets"
 	"cloister/internal/nearest"
@@ -42,7 +43,7 @@ func nouns() []noun {
 		{"logs", ofCloisters, (*app).logsCommand},
 		{"path", ofCloisters, (*app).pathCommand},
 		{"worktree", ofCloisters, (*app).worktreeCommand},
-		{"project", ofCloisters, (*app).projectCommand},
+		{"project", ofCloisters, func(a *app) *cobra.Command { return (&projects.Commands{App: &a.App}).Command() }},
 		{"diff", ofChanges, overlay((*overlays.Commands).DiffCommand)},
 		{"apply", ofChanges, overlay((*overlays.Commands).ApplyCommand)},
 		{"discard", ofChanges, overlay((*overlays.Commands).DiscardCommand)},

@@ -69,7 +69,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	if err != nil {
 		return nil, dirs, err
 	}
-	words, err := a.ofProject(dirs, host.Places(), project, cfg)
+	words, err := a.OfProject(dirs, host.Places(), project, cfg)
 	if err != nil {
 		return nil, dirs, err
 	}
@@ -86,9 +86,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	cfg, words.Files = words.Config, append(words.Files, own...)
 	if words.Waits {
-		a.tellNarrowed()
+		a.TellNarrowed()
 	}
-	a.sayOuter(words.Outer)
+	a.SayOuter(words.Outer)
 	image := f.Image // as the driver knows it
 	*f = typed
 	if f.Fill(cfg); f.Isolation == asked.Isolation && f.Image == asked.Image {

@@ -202,7 +202,7 @@ func (a *app) wordsOf(dirs xdg.Dirs, p workspace.Project) (*config.Config, error
 	if err != nil {
 		return nil, err
 	}
-	words, err := a.ofProject(dirs, host.Places(), p, cfg)
+	words, err := a.OfProject(dirs, host.Places(), p, cfg)
 	return words.Config, err
 }
 

@@ -166,7 +166,7 @@ func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
 	if project == "" || err != nil {
 		return nil, nil // what it did stays in the record
 	}
-	_, files, err := a.ownWords(p)
+	_, files, err := a.OwnWords(p)
 	return files, err
 }
 

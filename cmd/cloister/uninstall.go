@@ -133,7 +133,7 @@ func (a *app) unsaved(d xdg.Dirs) error {
 // removeTrees removes the working trees of branches, each by git's own ways: one that
 // holds work that is nowhere else stays, and so does everything.
 func (a *app) removeTrees(ctx context.Context, d xdg.Dirs) error {
-	known, err := a.projects(d)
+	known, err := a.Projects(d)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type Store struct{ dir string }
 // Open gives the store in a folder, which is made with the first agreement.
 func Open(dir string) Store { return Store{dir} }
 
+// In is the store of an instance that keeps its state in a folder.
+func In(state string) Store { return Open(filepath.Join(state, "devcontainers")) }
+
 // Agreement is what a person agreed to.
 type Agreement struct {
 	Version int       `json:"version"`

@@ -95,3 +95,56 @@ func TestProposal(t *testing.T) {
 		})
 	}
 }
+
+// An agreement is for the bytes that were shown, and over no other answer.
+func TestAgree(t *testing.T) {
+	d, complain := xdg.Dirs{State: t.TempDir(), Config: t.TempDir()}, func(err error) { t.Error(err) }
+	shown, err := projects.Register(d, "/src/app", complain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agreed, err := shown.Agree(d, []byte("version: 1\n"))
+	if err != nil || agreed.Trusted != "version: 1\n" || agreed.Digest != config.Digest([]byte("version: 1\n")) {
+		t.Fatalf("%+v, %v", agreed, err)
+	}
+	if kept, err := projects.Read(d, "/src/app"); err != nil || kept.Digest != agreed.Digest {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	if _, err := shown.Agree(d, []byte("version: 1\n")); err != nil {
+		t.Errorf("the same answer twice: %v", err)
+	}
+	if _, err := shown.Agree(d, []byte("version: 2\n")); err == nil || !strings.Contains(err.Error(), "another version was agreed to meanwhile") {
+		t.Errorf("over another answer: %v", err)
+	}
+	if kept, err := projects.Read(d, "/src/app"); err != nil || kept.Trusted != "version: 1\n" {
+		t.Errorf("a refused answer was kept: %+v, %v", kept, err)
+	}
+	if err := shown.Forget(d); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shown.Agree(d, []byte("version: 1\n")); err == nil || !strings.Contains(err.Error(), "was forgotten meanwhile") {
+		t.Errorf("of a forgotten project: %v", err)
+	}
+}
+
+// The user's file is made once, and what is there stays.
+func TestMakeSettings(t *testing.T) {
+	d := xdg.Dirs{Config: t.TempDir()}
+	k := projects.Unused("/src/app")
+	file, err := k.MakeSettings(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := config.LoadProject(file); err != nil {
+		t.Errorf("what is made does not load: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("version: 1\nroot: /src/app\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.MakeSettings(d); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "version: 1\nroot: /src/app\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -1,13 +1,10 @@
-package main
+package projects
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
@@ -17,9 +14,12 @@ import (
 	"cloister/workspace/clean"
 	"cloister/workspace/projects"
 	"cloister/workspace/review"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
-func (a *app) projectClean() *cobra.Command {
+func (a *Commands) projectClean() *cobra.Command {
 	var dry, yes bool
 	c := &cobra.Command{
 		Use:   "clean [NAME|DIR]",
@@ -28,7 +28,7 @@ func (a *app) projectClean() *cobra.Command {
 take for a second repository or a session left in .git, and remove it. Each path is
 shown first. On a terminal it asks; without one it needs --yes. No link is followed,
 and nothing outside the project is touched.`,
-		Args: cli.Args(0, 1), ValidArgsFunction: a.completeProjects,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.CompleteProjects,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.cleanProject(cmd.Context(), args, dry, yes) },
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "list only")
@@ -36,12 +36,12 @@ and nothing outside the project is touched.`,
 	return c
 }
 
-func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) error {
+func (a *Commands) cleanProject(ctx context.Context, args []string, dry, yes bool) error {
 	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	k, p, err := a.named(d, args)
+	k, p, err := a.NamedProject(d, args)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) er
 	}
 	root := string(p.Root)
 	at := clean.Project{Root: root}
-	words, err := a.unused(p, cfg)
+	words, err := a.UnusedProject(p, cfg)
 	if bad, is := errors.AsType[*projects.BadProposal](err); is {
 		at.Bad = map[string]string{config.ProjectFile: "no session starts with it: " + bad.Error()}
 	} else if err != nil {
@@ -85,7 +85,7 @@ func (a *app) cleanProject(ctx context.Context, args []string, dry, yes bool) er
 	return a.cleanItems(ctx, root, items, dry, yes)
 }
 
-func (a *app) cleanItems(ctx context.Context, root string, items []clean.Item, dry, yes bool) error {
+func (a *Commands) cleanItems(ctx context.Context, root string, items []clean.Item, dry, yes bool) error {
 	remove, left := []clean.Item{}, 0
 	for _, i := range items {
 		name := termsafe.Text(i.Path)
@@ -126,7 +126,7 @@ func (a *app) cleanItems(ctx context.Context, root string, items []clean.Item, d
 }
 
 // cleanOne removes one path, once that is recorded.
-func (a *app) cleanOne(ctx context.Context, root string, i clean.Item) error {
+func (a *Commands) cleanOne(ctx context.Context, root string, i clean.Item) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err

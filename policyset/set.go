@@ -11,7 +11,6 @@
 package policyset
 
 import (
-	"cloister/internal/reading"
 	"crypto/x509"
 	"fmt"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"cloister/host/resolve"
 	"cloister/hostexec"
 	"cloister/internal/authority"
+	"cloister/internal/reading"
 	"cloister/internal/source"
 	"cloister/policy"
 	"cloister/sandbox/judge"
@@ -227,9 +227,7 @@ func input(c *config.Config, sources config.Sources) (policy.Input, error) {
 	if err := addServers(&in, c.MCP.Servers); err != nil {
 		return in, err
 	}
-	for _, f := range sources.Cedar {
-		in.Cedar = append(in.Cedar, policy.CedarFile{Name: f.Name, Text: f.Text})
-	}
+	in.Cedar = append(in.Cedar, CedarFiles(sources)...)
 	return in, nil
 }
 
@@ -351,4 +349,13 @@ func Problems(err error) []api.Problem {
 		}
 	}
 	return []api.Problem{{Message: err.Error()}}
+}
+
+// CedarFiles are the Cedar files of a configuration, as the judge takes them.
+func CedarFiles(sources config.Sources) []policy.CedarFile {
+	var files []policy.CedarFile
+	for _, c := range sources.Cedar {
+		files = append(files, policy.CedarFile{Name: c.Name, Text: c.Text})
+	}
+	return files
 }

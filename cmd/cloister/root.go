@@ -11,6 +11,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
+	"cloister/cmd/cloister/policies"
 	"cloister/cmd/cloister/projects"
 	"cloister/cmd/cloister/records"
 	"cloister/cmd/cloister/secrets"
@@ -54,7 +55,9 @@ func nouns() []noun {
 		{"fork", ofChanges, overlay((*overlays.Commands).ForkCommand)},
 		{"compare", ofChanges, overlay((*overlays.Commands).CompareCommand)},
 		{"approvals", ofRules, func(a *app) *cobra.Command { return (&approvals.Commands{App: &a.App}).Command() }},
-		{"policy", ofRules, (*app).policyCommand},
+		{"policy", ofRules, func(a *app) *cobra.Command {
+			return (&policies.Commands{App: &a.App, Servers: a.mcpNames}).Command()
+		}},
 		{"mcp", ofRules, (*app).mcpCommand},
 		{"secret", ofRules, func(a *app) *cobra.Command { return a.secrets().Command() }},
 		{"audit", ofRules, func(a *app) *cobra.Command { return a.records().AuditCommand() }},
@@ -113,7 +116,8 @@ func newRoot(a *app, only string) *cobra.Command {
 		verbs[i].GroupID = d.heading
 	}
 	root := cli.Group("cloister", "Run a coding agent in an enclosure", verbs...)
-	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, and where the only way out is one that a policy allows."
+	root.Long = "Cloister runs a coding agent, or any command, where it sees the project and a\nread-only toolchain, " +
+		"and where the only way out is one that a policy allows."
 	root.Example = "  cloister claude                       the agent claude in this project, to come back to\n" +
 		"  cloister run -- CMD                   one command, gone afterwards\n" +
 		"  cloister approvals watch              see what they ask for, and answer\n" +

@@ -20,6 +20,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
 	"cloister/internal/xdg"
+	"cloister/policyset"
 	"cloister/sandbox"
 	"cloister/session"
 	"cloister/session/heldpath"
@@ -180,7 +181,7 @@ func (a *app) facts(
 	root sandbox.Root,
 ) launch.Facts {
 	return launch.Facts{
-		Config: words.Config, Cedar: cedarFiles(sources), Outer: words.Outer, Root: root,
+		Config: words.Config, Cedar: policyset.CedarFiles(sources), Outer: words.Outer, Root: root,
 		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
 		Home: a.Home(), RealHome: a.realHome(), UID: a.UID, Env: a.Env,
 		Git: func(at hostgit.Folders) hostgit.Configuration {

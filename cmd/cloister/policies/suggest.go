@@ -1,23 +1,19 @@
-package main
+package policies
 
 import (
-	"maps"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"cloister/api"
 	"cloister/audit"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/records"
 	"cloister/guardian/folders"
-	"cloister/internal/authority"
 	"cloister/policy"
 	"cloister/policy/fileverdict"
 	"cloister/policy/suggest"
-	"cloister/policyset"
 	"cloister/policyset/learned"
+	"cloister/policyset/passed"
 
 	"github.com/spf13/cobra"
 )
@@ -29,7 +25,7 @@ type suggestion struct {
 	Files learned.Policy `json:"files"`
 }
 
-func (a *app) policySuggest() *cobra.Command {
+func (a *Commands) policySuggest() *cobra.Command {
 	var f audit.Filter
 	var since time.Duration
 	var whole, files, asJSON bool
@@ -52,23 +48,35 @@ opened and executed there. Nothing is changed.`,
 			if since > 0 {
 				f.Since = time.Now().Add(-since)
 			}
+			d, err := a.Dirs()
+			if err != nil {
+				return err
+			}
 			l, err := a.OnDisk()
 			if err != nil {
 				return err
 			}
 			var used learned.Used
-			seen, err := a.passed(f, &used)
+			var seen passed.Seen
+			f.Verdict = policy.Allow.String()
+			err = (&records.Commands{App: a.App}).EachEvent(folders.Audit(d), f, func(e audit.Line) {
+				used.Add(e)
+				seen.Add(e)
+			})
 			if err != nil {
 				return err
 			}
-			x, err := a.suggested(l, seen, whole)
+			answer, err := seen.Suggest(l, whole, a.wordsAt, func(project string, err error) {
+				a.Notice("cloister: %v; what was done in %s is held against the common policy", err, project)
+			})
 			if err != nil {
 				return err
 			}
-			here, _, err := a.hereWords()
+			here, _, err := a.HereWords()
 			if err != nil {
 				return err
 			}
+			x := suggestion{Answer: answer}
 			x.Files = used.Policy(fileverdict.In(l.Snapshot().Statements(), here))
 			switch {
 			case asJSON:
@@ -80,7 +88,7 @@ opened and executed there. Nothing is changed.`,
 				a.Out.WriteString(x.Files.Cedar())
 				return nil
 			}
-			a.tellSuggestion(x, whole, len(seen))
+			a.tellSuggestion(x, whole, seen.Empty())
 			return nil
 		},
 	}
@@ -98,70 +106,8 @@ opened and executed there. Nothing is changed.`,
 	return c
 }
 
-// passed is what the record says that was let through, each thing once for each
-// project.
-func (a *app) passed(f audit.Filter, used *learned.Used) (map[string][]suggest.Seen, error) {
-	d, err := a.Dirs()
-	if err != nil {
-		return nil, err
-	}
-	f.Verdict = policy.Allow.String()
-	at := map[string]int{}
-	out := map[string][]suggest.Seen{}
-	err = a.records().EachEvent(folders.Audit(d), f, func(e audit.Line) {
-		used.Add(e)
-		if e.Kind != audit.NetConnect && e.Kind != audit.HTTPRequest || e.Action == "close" || e.Action == "response" {
-			return
-		}
-		to, err := authority.ParseHostPort(net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), e.Port)
-		if err != nil {
-			return // shortened by the record, and never that of a destination that was reached
-		}
-		s := suggest.Seen{To: to, Count: 1}
-		if e.Kind == audit.HTTPRequest {
-			s.Method = e.Method
-			s.Path, _, _ = strings.Cut(e.Path, "?")
-		}
-		key := e.Project + "\x00" + s.Method + " " + to.String() + s.Path
-		if i, ok := at[key]; ok {
-			out[e.Project][i].Count++
-			return
-		}
-		at[key] = len(out[e.Project])
-		out[e.Project] = append(out[e.Project], s)
-	})
-	return out, err
-}
-
-// suggested holds what each project did against the policy that it has: against the
-// common one where its own files are wrong, so that the others are answered.
-func (a *app) suggested(l *policyset.Set, seen map[string][]suggest.Seen, whole bool) (suggestion, error) {
-	var rules []suggest.Rule
-	var left []suggest.Left
-	for _, project := range slices.Sorted(maps.Keys(seen)) {
-		in := l.Input()
-		files, err := a.wordsAt(project)
-		if err == nil {
-			in, err = l.InputIn(project, files)
-		}
-		if err != nil {
-			a.Notice("cloister: %v; what was done in %s is held against the common policy", err, project)
-			in = l.Input()
-		}
-		if whole {
-			in.Rules = slices.DeleteFunc(in.Rules, func(r policy.Rule) bool { return r.Effect != policy.Deny })
-		}
-		more, over, err := suggest.Rules(in, seen[project])
-		if err != nil {
-			return suggestion{}, err
-		}
-		rules, left = append(rules, more...), append(left, over...)
-	}
-	return suggestion{Answer: suggest.AnswerOf(suggest.Merge(rules), left)}, nil
-}
-
 // wordsAt are a project's files; none where it is no more.
-func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
+func (a *Commands) wordsAt(project string) ([]api.ProjectFile, error) {
 	p, err := a.FindProject(project)
 	if project == "" || err != nil {
 		return nil, nil // what it did stays in the record
@@ -170,12 +116,12 @@ func (a *app) wordsAt(project string) ([]api.ProjectFile, error) {
 	return files, err
 }
 
-func (a *app) tellSuggestion(x suggestion, whole bool, seen int) {
+func (a *Commands) tellSuggestion(x suggestion, whole, none bool) {
 	for _, l := range x.Left {
 		a.Notice("no rule is suggested for %s: %s", strings.TrimSpace(l.Method+" "+l.Destination+l.Path), l.Reason)
 	}
 	switch {
-	case seen == 0:
+	case none:
 		a.Notice("nothing passed that is on record; cloister run --mode record -- CMD lets pass, and records")
 		return
 	case len(x.Rules) == 0:

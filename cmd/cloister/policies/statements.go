@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"fmt"
@@ -6,23 +6,13 @@ import (
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
-	"cloister/config"
 	"cloister/host/resolve"
-	"cloister/policy"
 	"cloister/policyset"
 	"cloister/session/launch"
 )
 
-func cedarFiles(sources config.Sources) []policy.CedarFile {
-	var files []policy.CedarFile
-	for _, c := range sources.Cedar {
-		files = append(files, policy.CedarFile{Name: c.Name, Text: c.Text})
-	}
-	return files
-}
-
 // tellStatements prints what keeps each statement of the Cedar files.
-func (a *app) tellStatements(list []api.Statement) {
+func (a *Commands) tellStatements(list []api.Statement) {
 	colour := map[string]int{"enforced": cli.Green, "kernel": cli.Green, "view": cli.Green, "partial": cli.Yellow,
 		"residue": cli.Red}
 	for _, st := range list {
@@ -47,7 +37,7 @@ func (a *app) tellStatements(list []api.Statement) {
 
 // checkFiles is what the files on disk, with more Cedar files, come to. An error
 // is what is wrong with them.
-func (a *app) checkFiles(more []string) (api.PolicyCheck, error) {
+func (a *Commands) checkFiles(more []string) (api.PolicyCheck, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return api.PolicyCheck{}, err

@@ -76,7 +76,8 @@ func Kinds() []Kind {
 		HostexecRequest, HostexecResult, ApprovalRequest, ApprovalDecision,
 		FileDenied, FileOpen, AutorunChanged, FileReview, Exec, PolicyLoad, GuardianStart, GuardianStop, ResidueAccepted,
 		StateCheckpoint, StateRestore, StateFork, StateApply, StateUndo, StateMemory,
-		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox, TenantTemplate, TenantPerson,
+		TenantAdd, TenantStop, TenantRemove, TenantKeyAdd, TenantKeyRemove, TenantFile, TenantPort, TenantSandbox,
+		TenantTemplate, TenantPerson,
 		DevicePair, DeviceRemove,
 	}
 }

@@ -13,7 +13,8 @@ func Refusals(f *os.File) (*refused.Socket, error) { return refused.Open(f) }
 
 // noDatagrams is why the gate refused: no rule allows it, as a datagram names neither
 // who it is for nor where it ends.
-const noDatagrams = "UDP does not leave a cloister: only connections, and questions of DNS, have names that rules can judge"
+const noDatagrams = "UDP does not leave a cloister: only connections, and questions of DNS, have names that rules " +
+	"can judge"
 
 // datagrams records that datagrams to a destination were refused.
 func (e *Engine) datagrams(r refused.Report) {

@@ -163,7 +163,8 @@ func (l *live) count(q egress.Query, r court.Ruling, inspected bool) {
 
 func reasonOf(r court.Ruling, q egress.Query) string {
 	v := r.Verdict
-	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 && !v.Tunnel {
+	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 &&
+		!v.Tunnel {
 		return v.Reason // nearly always
 	}
 	var words []string
@@ -263,7 +264,8 @@ func (l *live) Refused(f egress.Flow) error {
 		r.Host = f.Detail
 	}
 	// What is asked of DNS besides addresses, such as TXT, is not shown to the person.
-	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides && !quiet(f) && !l.tools.Counted(f) {
+	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides &&
+		!quiet(f) && !l.tools.Counted(f) {
 		l.Tally.Refused(r)
 	}
 	return err

@@ -92,5 +92,6 @@ func notReviewed(err error) *api.Error {
 
 // entry is a change with its paths spelled: JSON has no others than UTF-8.
 func entry(path, project string, e review.Entry) api.ReviewEntry {
-	return api.ReviewEntry{Path: exactjson.Spell(path), By: e.By, Why: e.Why, State: string(e.State), Project: exactjson.Spell(project)}
+	return api.ReviewEntry{Path: exactjson.Spell(path), By: e.By, Why: e.Why, State: string(e.State),
+		Project: exactjson.Spell(project)}
 }

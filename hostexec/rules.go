@@ -293,7 +293,8 @@ func (r *rule) words(words []string) bool {
 var (
 	refName     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9_./-]*\z`) })
 	packageName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\A(@[a-z0-9][a-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9^~][A-Za-z0-9._+^~-]*)?\z`)
+		return regexp.MustCompile(
+			`\A(@[a-z0-9][a-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9^~][A-Za-z0-9._+^~-]*)?\z`)
 	})
 )
 

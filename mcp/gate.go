@@ -307,7 +307,8 @@ func (g *Gate) down(ctx context.Context, m message) (out []byte, changed bool, e
 	}
 	if m.result.get("serverInfo") != nil || m.result.get("instructions") != nil {
 		if len(g.Judge.Listed(ctx, []Definition{some(Itself, m.result, []string{"serverInfo", "instructions"})})) > 0 {
-			v := Verdict{Reason: "the server says something else of itself than when it was pinned: cloister mcp inspect shows it"}
+			v := Verdict{Reason: "the server says something else of itself than when it was pinned: cloister mcp inspect " +
+				"shows it"}
 			return failure(m.id, codeRefused, v), true, nil
 		}
 	}
@@ -323,7 +324,8 @@ func (g *Gate) listing(ctx context.Context, result value) (_ value, changed bool
 	for _, l := range []struct {
 		key, name string
 		feature   policy.Feature
-	}{{"tools", "name", policy.Tool}, {"prompts", "name", policy.Prompt}, {"resources", "uri", policy.Resource}, {"resourceTemplates", "uriTemplate", policy.Resource}} {
+	}{{"tools", "name", policy.Tool}, {"prompts", "name", policy.Prompt}, {"resources", "uri", policy.Resource},
+		{"resourceTemplates", "uriTemplate", policy.Resource}} {
 		listed := result.get(l.key)
 		if listed == nil || listed.kind != array {
 			continue

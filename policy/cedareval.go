@@ -284,7 +284,10 @@ func (g cedarGroup) opens(a authority.Authority) *cedarPolicy {
 }
 
 func (p *cedarPolicy) names(a authority.Authority) bool {
-	return slices.ContainsFunc(p.named, func(h cedarhost.Literal) bool { return h.AtPort(a.Port()) && h.Pattern.Match(a.Host()) })
+	return slices.ContainsFunc(p.named, func(h cedarhost.Literal) bool {
+		return h.AtPort(a.Port()) &&
+			h.Pattern.Match(a.Host())
+	})
 }
 
 // speaksOf holds a permit that says nothing of ports to 443 and 80, like a

@@ -95,7 +95,8 @@ func compileServers(in []MCPServer) (map[string]*MCPServer, []error) {
 	var errs []error
 	for _, s := range in {
 		if out[s.Name] != nil {
-			errs = append(errs, problem(s.Origin, fmt.Sprintf("two MCP servers are called %q", s.Name), "give one another name: name: …"))
+			errs = append(errs, problem(s.Origin, fmt.Sprintf("two MCP servers are called %q", s.Name),
+				"give one another name: name: …"))
 			continue
 		}
 		out[s.Name] = &s
@@ -106,7 +107,8 @@ func compileServers(in []MCPServer) (map[string]*MCPServer, []error) {
 // words are the server in the digest.
 func (s *MCPServer) words() string {
 	return fmt.Sprintf("mcp %q %q %s%s tools %q ask %q deny %q prompts %q resources %q sampling %s elicitation %s roots %s",
-		s.Name, s.URL, s.Authority, s.Path, s.AllowTools, s.AskTools, s.DenyTools, s.Prompts, s.Resources, s.Sampling, s.Elicitation, s.Roots)
+		s.Name, s.URL, s.Authority, s.Path, s.AllowTools, s.AskTools, s.DenyTools, s.Prompts, s.Resources, s.Sampling,
+		s.Elicitation, s.Roots)
 }
 
 // MCPServers are the declared servers by name.
@@ -227,7 +229,8 @@ func (s *MCPServer) hints(c *MCPCall) []string {
 		which = "url: " + strconv.Quote(s.URL)
 	}
 	key := map[Feature]string{
-		Tool: "allow_tools: [" + strconv.Quote(c.Name) + "]", Prompt: "prompts: [" + strconv.Quote(c.Name) + "]", Resource: "resources: [" + strconv.Quote(c.Name) + "]",
+		Tool: "allow_tools: [" + strconv.Quote(c.Name) + "]", Prompt: "prompts: [" + strconv.Quote(c.Name) + "]",
+		Resource: "resources: [" + strconv.Quote(c.Name) + "]",
 		Sampling: "sampling: ask", Elicitation: "elicitation: ask", Roots: "roots: allow",
 	}[c.Feature]
 	return []string{"in config.yaml: mcp: {servers: [{" + which + ", " + key + "}]}"}
@@ -306,7 +309,8 @@ func oddURI(uri string) string {
 		return "the URI cannot be read"
 	case strings.ContainsFunc(uri, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }):
 		return "the URI has characters that belong in no URI"
-	case strings.Contains(strings.ToLower(uri), "%2f"), strings.Contains(strings.ToLower(uri), "%5c"), strings.Contains(strings.ToLower(uri), "%00"):
+	case strings.Contains(strings.ToLower(uri), "%2f"), strings.Contains(strings.ToLower(uri), "%5c"),
+		strings.Contains(strings.ToLower(uri), "%00"):
 		return "the URI hides a slash or a NUL behind percent signs"
 	}
 	path := u.Path
@@ -356,18 +360,22 @@ func (l *loader) keepMCP(tree *xast.Policy, t tier, v Verdict) holding {
 	servers := l.serversNamed(tree)
 	var strangers []string
 	for _, name := range servers {
-		if !slices.ContainsFunc(l.set.declared, func(s *MCPServer) bool { return slices.Contains(s.uids(), serverUID(name)) }) {
+		if !slices.ContainsFunc(l.set.declared, func(s *MCPServer) bool {
+			return slices.Contains(s.uids(), serverUID(name))
+		}) {
 			strangers = append(strangers, name)
 		}
 	}
 	switch {
 	case t != tierForbid: // a permit that is not obeyed denies
 	case len(strangers) > 0 && len(strangers) == len(servers):
-		return unkept(actionMCP, fmt.Sprintf("calls to %s are not read: it is none of mcp.servers in config.yaml", strings.Join(strangers, ", ")))
+		return unkept(actionMCP, fmt.Sprintf("calls to %s are not read: it is none of mcp.servers in config.yaml",
+			strings.Join(strangers, ", ")))
 	case len(strangers) > 0:
 		h.hold, h.why = InPart, strings.Join(strangers, ", ")+" is none of mcp.servers, so calls to it are not read"
 	case len(servers) == 0:
-		h.hold, h.why = InPart, "calls to servers that mcp.servers does not name, or that the agent starts inside, are not read"
+		h.hold, h.why = InPart, "calls to servers that mcp.servers does not name, or that the agent starts inside, are not "+
+			"read"
 	}
 	return h
 }
@@ -431,7 +439,8 @@ func (s *cedarSet) askMCP(group cedarGroup, server *MCPServer, r Request) cedarF
 		// A name that differs from one that a policy reads in its letters' case alone
 		// may be the same to the server, and would be none to the policy.
 		if odd := lookAlikeKey(r.MCP.Arguments, s.attributes); odd != "" {
-			return cedarFound{broken: s.mcp[0], diagnostic: fmt.Sprintf("the argument %q is spelled otherwise than the policies spell it", odd)}
+			return cedarFound{broken: s.mcp[0],
+				diagnostic: fmt.Sprintf("the argument %q is spelled otherwise than the policies spell it", odd)}
 		}
 		args, err := cedarValue(r.MCP.Arguments)
 		if err != nil {
@@ -464,7 +473,8 @@ func (w *world) call(server *MCPServer, c *MCPCall, named []types.EntityUID) {
 	uid := types.NewEntityUID(kind, types.String(name))
 	parents := server.uids()
 	for _, u := range named {
-		if u.Type == kind && u != uid && (urlpath.Wild(string(u.ID), name) || urlpath.Wild(string(u.ID), server.Name+"/"+name)) {
+		if u.Type == kind && u != uid && (urlpath.Wild(string(u.ID), name) || urlpath.Wild(string(u.ID),
+			server.Name+"/"+name)) {
 			parents = append(parents, u)
 		}
 	}

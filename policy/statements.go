@@ -133,7 +133,9 @@ func (l *loader) state(tree *xast.Policy, t tier, held []holding) {
 		st.Resources = append(st.Resources, u.String())
 	}
 	var by, why []string
-	writesAll := slices.ContainsFunc(held, func(h holding) bool { return slices.ContainsFunc(h.permitted, filerule.Permitted.WritesAll) })
+	writesAll := slices.ContainsFunc(held, func(h holding) bool {
+		return slices.ContainsFunc(h.permitted, filerule.Permitted.WritesAll)
+	})
 	for _, h := range held {
 		if writesAll && h.action == filerule.OpenRead {
 			h.hold, h.by, h.why = Kept, "", "" // the same statement permits to write everything, too
@@ -174,7 +176,8 @@ func (l *loader) holdFiles(tree *xast.Policy, t tier, action string) holding {
 	h := filerule.Of(filerule.Statement{
 		Action: action, Forbids: t == tierForbid, Asks: t == tierAsk, Anyone: anyone, Plain: plain, Resources: uids,
 	})
-	hold := map[filerule.Means]Hold{filerule.Kernel: InKernel, filerule.List: InList, filerule.View: InView, filerule.Itself: Kept}
+	hold := map[filerule.Means]Hold{filerule.Kernel: InKernel, filerule.List: InList, filerule.View: InView,
+		filerule.Itself: Kept}
 	return holding{action: action, hold: hold[h.Means], by: h.By, why: h.Why, closed: h.Closed, permitted: h.Permitted}
 }
 

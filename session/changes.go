@@ -32,8 +32,9 @@ func (s *Shim) beginReview(grant api.SessionGrant, began time.Time) (*reviewing,
 	}
 	since := began.Add(-tick)
 	p := review.Pending{
-		Session: review.Session{ID: grant.ID, Name: grant.Name, Root: string(s.Project.Root), Main: string(s.Project.Main), Began: since},
-		Also:    s.writable(),
+		Session: review.Session{ID: grant.ID, Name: grant.Name, Root: string(s.Project.Root), Main: string(s.Project.Main),
+			Began: since},
+		Also: s.writable(),
 	}
 	note, err := s.Reviews.Begin(p)
 	if err != nil {
@@ -68,7 +69,8 @@ func (s *Shim) lookBefore(ctx context.Context, r *reviewing, view *workspace.Vie
 		found = workspace.LookBefore(ctx, string(s.Project.Root), view.Own()).With(ctx, s.writable())
 		r.copied(found)
 		if n := len(found.Linked); n > 0 && s.Notify != nil {
-			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as well%s", found.Linked[0], more(n-1)))
+			s.Notify(fmt.Sprintf("%s is a hard link to a file outside the project: what is written to it is written there as "+
+				"well%s", found.Linked[0], more(n-1)))
 		}
 		if close(done); r != nil {
 			_ = r.p.Settle(ctx) // a copy that cannot be noted is none: the entry says so
@@ -119,7 +121,8 @@ func (r *reviewing) drop() error {
 func restored(mended []string) []review.Change {
 	var out []review.Change
 	for _, path := range mended {
-		out = append(out, review.Change{Path: path, Why: "git needs it, and it was not as it has to be: Cloister put it back", Mended: true})
+		out = append(out, review.Change{Path: path, Why: "git needs it, and it was not as it has to be: Cloister put it back",
+			Mended: true})
 	}
 	return out
 }
@@ -129,7 +132,8 @@ func bounded(paths []string, view workspace.Holder, also []string) []review.Chan
 	shown, more := workspace.Grouped(paths)
 	out := changes(shown, view, also)
 	for _, m := range more {
-		out = append(out, review.Change{Path: m.Folder, Why: fmt.Sprintf("%d more in it: programs of this host run or obey them", m.Count)})
+		out = append(out, review.Change{Path: m.Folder, Why: fmt.Sprintf("%d more in it: programs of this host run or obey "+
+			"them", m.Count)})
 	}
 	return out
 }
@@ -141,7 +145,8 @@ func changes(paths []string, view workspace.Holder, also []string) []review.Chan
 	for _, path := range paths {
 		unseen := !workspace.LookedBefore(path) || filepath.IsAbs(path) &&
 			!slices.ContainsFunc(also, func(dir string) bool { return realpath.Inside(path, dir) })
-		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), Unseen: unseen, New: !view.Held(path) && workspace.FoundAtStart(path)})
+		out = append(out, review.Change{Path: path, Why: workspace.Reason(path), Unseen: unseen, New: !view.Held(path) &&
+			workspace.FoundAtStart(path)})
 	}
 	return out
 }

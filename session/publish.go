@@ -31,7 +31,8 @@ func ParsePublished(text string) (api.Published, error) {
 		if strings.HasPrefix(text, "[") {
 			host, tail = text[:i], text[i+1:]
 		}
-		if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || addr != netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
+		if addr, err := netip.ParseAddr(host); host != "localhost" &&
+			(err != nil || addr != netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
 			return none, fmt.Errorf("%q: ports are published on 127.0.0.1 alone", text)
 		}
 		rest = tail
@@ -46,7 +47,8 @@ func ParsePublished(text string) (api.Published, error) {
 		return none, fmt.Errorf("%q: a port is a number from 1 to 65535", text)
 	}
 	if api.WindowPort(host) {
-		return none, fmt.Errorf("%q: %d to %d of this machine are the window's: publish at another, such as %d:%d", text, api.WindowFirst, api.WindowLast, host-api.WindowFirst+10000, inside)
+		return none, fmt.Errorf("%q: %d to %d of this machine are the window's: publish at another, such as %d:%d", text,
+			api.WindowFirst, api.WindowLast, host-api.WindowFirst+10000, inside)
 	}
 	return api.Published{HostPort: host, Port: inside}, nil
 }

@@ -227,7 +227,8 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 			before := looked()
 			mended := view.Mend()
 			res.Autorun, res.Truncated = s.changed(ctx, began, view, before, release)
-			reviewErr = pending.end(mended, slices.DeleteFunc(slices.Clone(res.Autorun), func(p string) bool { return slices.Contains(mended, p) }), res.Truncated, view)
+			reviewErr = pending.end(mended, slices.DeleteFunc(slices.Clone(res.Autorun),
+				func(p string) bool { return slices.Contains(mended, p) }), res.Truncated, view)
 			res.Autorun = append(mended, res.Autorun...)
 			shown, more := workspace.Grouped(res.Autorun)
 			for _, m := range more {
@@ -400,7 +401,8 @@ func (s *Shim) describe(link *client.Link, spec sandbox.Spec) error {
 }
 
 // attend passes signals on and waits for the end.
-func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result, over func(sandbox.Status, error)) (sandbox.Status, error) {
+func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, spec sandbox.Spec, res *Result,
+	over func(sandbox.Status, error)) (sandbox.Status, error) {
 	type outcome struct {
 		status sandbox.Status
 		err    error

@@ -59,7 +59,8 @@ func findGit(at string) (*Git, error) {
 	}
 	back, err := readPointer(filepath.Join(dir, "gitdir"), "", dir)
 	if err != nil || back != dot {
-		return nil, fmt.Errorf("find project: %s points to %s, which does not point back (git worktree repair mends that)", dot, dir)
+		return nil, fmt.Errorf("find project: %s points to %s, which does not point back (git worktree repair mends that)",
+			dot, dir)
 	}
 	if filepath.Dir(dir) != filepath.Join(common, "worktrees") || !gitdir.Looks(common) {
 		return nil, fmt.Errorf("find project: %s is not a worktree of %s", dir, common)

@@ -116,7 +116,8 @@ func (w *walk) folder(rel string, at *resolve.Stat, moved, inBare bool) {
 				w.found = append(w.found, path)
 			}
 		case h.bare && slices.Contains([]string{"config", "config.worktree", "commondir"}, strings.ToLower(e.Name())),
-			inBare && strings.EqualFold(filepath.Base(rel), "hooks"), h.trail.obeyed(e.Name()), w.beside && h.inner.obeyed(e.Name()):
+			inBare && strings.EqualFold(filepath.Base(rel), "hooks"), h.trail.obeyed(e.Name()), w.beside &&
+				h.inner.obeyed(e.Name()):
 			if !w.harmless(path, e) && (moved && !w.view.Held(path) || w.fresh(e)) {
 				w.found = append(w.found, path)
 			}

@@ -53,7 +53,8 @@ func (f *filed) recorded(upTo uint64) *api.Frame {
 		return nil
 	}
 	frame := f.add(api.FileEvent{
-		When: time.Now(), Op: "several", More: f.missed, Unseen: "the guardian did not record as fast as they came, or was not there",
+		When: time.Now(), Op: "several", More: f.missed,
+		Unseen: "the guardian did not record as fast as they came, or was not there",
 	})
 	f.missed = 0
 	return &frame

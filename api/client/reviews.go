@@ -22,7 +22,8 @@ func (c *Client) Review(ctx context.Context, d api.ReviewDecision) (api.ReviewEn
 
 // ReviewAll does what a person decided about several changed files of a project; each has
 // its entry, with an error where nothing was done about it.
-func (c *Client) ReviewAll(ctx context.Context, project string, paths []string, decision string) ([]api.ReviewEntry, error) {
+func (c *Client) ReviewAll(ctx context.Context, project string, paths []string, decision string) ([]api.ReviewEntry,
+	error) {
 	d := api.ReviewDecision{Project: exactjson.Spell(project), Decision: decision}
 	for _, path := range paths {
 		d.Paths = append(d.Paths, exactjson.Spell(path))

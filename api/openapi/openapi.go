@@ -34,14 +34,15 @@ func shapes() map[string]shape {
 	type nothing = struct{}
 	record := []string{"session", "kind", "verdict", "since", "until", "text"}
 	return map[string]shape{
-		api.PathStatus:                        {gives: api.Status{}},
-		api.PathStop:                          {takes: api.StopRequest{}, answers: nothing{}},
-		api.PathReload:                        {answers: api.Reload{}},
-		api.PathWindow:                        {answers: api.Link{}},
-		api.PathDevices:                       {gives: api.Devices{}, takes: api.PairRequest{}, answers: api.Pairing{}},
-		api.PathDevices + "/pairing":          {gives: api.Pairing{}, takes: api.PairWord{}, answers: api.Device{}},
-		api.PathDevices + "/{name}/remove":    {answers: api.Device{}},
-		api.PathSessions:                      {gives: []api.SessionInfo{}, takes: api.SessionRequest{}, upgrade: api.UpgradeProtocol, query: []string{"all"}},
+		api.PathStatus:                     {gives: api.Status{}},
+		api.PathStop:                       {takes: api.StopRequest{}, answers: nothing{}},
+		api.PathReload:                     {answers: api.Reload{}},
+		api.PathWindow:                     {answers: api.Link{}},
+		api.PathDevices:                    {gives: api.Devices{}, takes: api.PairRequest{}, answers: api.Pairing{}},
+		api.PathDevices + "/pairing":       {gives: api.Pairing{}, takes: api.PairWord{}, answers: api.Device{}},
+		api.PathDevices + "/{name}/remove": {answers: api.Device{}},
+		api.PathSessions: {gives: []api.SessionInfo{}, takes: api.SessionRequest{},
+			upgrade: api.UpgradeProtocol, query: []string{"all"}},
 		api.PathSessions + "/{name}":          {gives: api.ExecInfo{}},
 		api.PathSessions + "/{name}/stop":     {takes: api.StopRequest{}, answers: api.SessionInfo{}},
 		api.PathSessions + "/{name}/terminal": {upgrade: "websocket"},
@@ -59,23 +60,24 @@ func shapes() map[string]shape {
 		api.PathApprovals + "/{id}/deny":      {takes: api.ApprovalReply{}, answers: api.Approval{}},
 		api.PathDecisions:                     {gives: []api.Decision{}},
 		api.PathDecisions + "/{id}/undo":      {takes: api.ApprovalReply{}, answers: api.Decision{}},
-		api.PathEvents:                        {gives: api.Event{}, media: "text/event-stream", query: []string{"audit", "session"}},
-		api.PathSecrets:                       {gives: api.Secrets{}},
-		api.PathSecrets + "/{name}":           {gives: api.Secret{}, takes: api.SecretSet{}, answers: api.Secret{}},
-		api.PathSecrets + "/{name}/remove":    {answers: nothing{}},
-		api.PathSessions + "/{name}/tool":     {takes: api.ToolCall{}, answers: api.ToolVerdict{}},
-		api.PathSessions + "/{name}/editor":   {takes: api.EditorUse{}, answers: nothing{}},
-		api.PathMCP:                           {gives: []api.MCPServer{}},
-		api.PathMCP + "/{name}":               {gives: api.MCPServer{}},
-		api.PathMCP + "/{name}/pin":           {takes: api.MCPPin{}, answers: api.MCPPinned{}},
-		api.PathAudit:                         {gives: api.Records{}, query: append(record, "before", "after", "limit")},
-		api.PathAudit + "/verify":             {gives: api.Verification{}},
-		api.PathAudit + "/export":             {media: "application/jsonl", query: record},
-		api.PathCommands:                      {gives: []api.HostCommand{}},
-		api.PathCommands + "/{id}":            {gives: api.HostCommand{}},
-		api.PathFiles + "/{seq}":              {gives: api.ChangedFile{}},
-		api.PathProjects:                      {gives: []string{}},
-		api.PathProjects + "/start":           {takes: api.StartRequest{}, answers: api.StartAnswer{}},
+		api.PathEvents: {gives: api.Event{}, media: "text/event-stream",
+			query: []string{"audit", "session"}},
+		api.PathSecrets:                     {gives: api.Secrets{}},
+		api.PathSecrets + "/{name}":         {gives: api.Secret{}, takes: api.SecretSet{}, answers: api.Secret{}},
+		api.PathSecrets + "/{name}/remove":  {answers: nothing{}},
+		api.PathSessions + "/{name}/tool":   {takes: api.ToolCall{}, answers: api.ToolVerdict{}},
+		api.PathSessions + "/{name}/editor": {takes: api.EditorUse{}, answers: nothing{}},
+		api.PathMCP:                         {gives: []api.MCPServer{}},
+		api.PathMCP + "/{name}":             {gives: api.MCPServer{}},
+		api.PathMCP + "/{name}/pin":         {takes: api.MCPPin{}, answers: api.MCPPinned{}},
+		api.PathAudit:                       {gives: api.Records{}, query: append(record, "before", "after", "limit")},
+		api.PathAudit + "/verify":           {gives: api.Verification{}},
+		api.PathAudit + "/export":           {media: "application/jsonl", query: record},
+		api.PathCommands:                    {gives: []api.HostCommand{}},
+		api.PathCommands + "/{id}":          {gives: api.HostCommand{}},
+		api.PathFiles + "/{seq}":            {gives: api.ChangedFile{}},
+		api.PathProjects:                    {gives: []string{}},
+		api.PathProjects + "/start":         {takes: api.StartRequest{}, answers: api.StartAnswer{}},
 	}
 }
 
@@ -93,7 +95,8 @@ type Route struct {
 // Document describes a table of routes: a value that encoding/json writes.
 func Document(version string, routes []Route) any {
 	d := document{schemas: object{}}
-	failure := object{"description": "why not", "content": object{"application/json": object{"schema": d.of(reflect.TypeFor[api.Error]())}}}
+	failure := object{"description": "why not",
+		"content": object{"application/json": object{"schema": d.of(reflect.TypeFor[api.Error]())}}}
 	paths, known := object{}, shapes()
 	for _, route := range routes {
 		s, item := known[route.Path], object{}
@@ -113,8 +116,10 @@ func Document(version string, routes []Route) any {
 		"info": object{
 			"title":   "The guardian of Cloister",
 			"version": version,
-			"description": "HTTP/1.1 over the unix socket that `cloister guardian status --json` names, for its own user alone (peer credentials). " +
-				"A browser that the person let in (`cloister guardian open`) reaches the operations whose x-cloister-caller is window.",
+			"description": "HTTP/1.1 over the unix socket that `cloister guardian status --json` names, for its own user " +
+				"alone (peer credentials). " +
+				"A browser that the person let in (`cloister guardian open`) reaches the operations whose x-cloister-caller is " +
+				"window.",
 		},
 		"servers":    []object{{"url": "http://" + api.Host, "description": "the unix socket"}},
 		"paths":      paths,
@@ -155,7 +160,8 @@ func upgradeOf(s shape, here bool) string {
 }
 
 func operation(route Route, method string, who string) object {
-	words := strings.FieldsFunc(strings.TrimPrefix(route.Path, "/v1"), func(r rune) bool { return strings.ContainsRune("/{}", r) })
+	words := strings.FieldsFunc(strings.TrimPrefix(route.Path, "/v1"),
+		func(r rune) bool { return strings.ContainsRune("/{}", r) })
 	for i, word := range words {
 		words[i] = strings.ToUpper(word[:1]) + word[1:]
 	}
@@ -164,7 +170,8 @@ func operation(route Route, method string, who string) object {
 
 func (d document) responses(gives any, media, upgrade string) object {
 	if upgrade != "" {
-		return object{"101": object{"description": "the connection becomes " + upgrade}, "default": object{"$ref": "#/components/responses/Refused"}}
+		return object{"101": object{"description": "the connection becomes " + upgrade},
+			"default": object{"$ref": "#/components/responses/Refused"}}
 	}
 	if media == "" {
 		media = "application/json"

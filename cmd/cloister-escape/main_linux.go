@@ -318,7 +318,8 @@ func run(ctx context.Context, words []string) error {
 		return err
 	}
 	began := time.Now()
-	fmt.Fprintf(os.Stderr, "trying %d cases as %s with %s, in cloisters and outside: a few minutes\n", len(o.Cases), as(), o.Cloister)
+	fmt.Fprintf(os.Stderr, "trying %d cases as %s with %s, in cloisters and outside: a few minutes\n", len(o.Cases), as(),
+		o.Cloister)
 	if o.verbose {
 		o.Ended = sayEnded
 	}
@@ -341,7 +342,8 @@ func run(ctx context.Context, words []string) error {
 			return err
 		}
 	}
-	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed, len(corpus.Missing()), time.Since(began).Round(time.Second))
+	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed,
+		len(corpus.Missing()), time.Since(began).Round(time.Second))
 	if failed > 0 {
 		return &statusError{1}
 	}
@@ -473,7 +475,8 @@ func compare(file string, rows []escape.Row, write bool) error {
 	case write:
 		return os.WriteFile(file, []byte(now), 0o644)
 	case now != before:
-		return fmt.Errorf("second layers: %s says otherwise; script/test layers writes it anew:\n%s", filepath.Base(file), now)
+		return fmt.Errorf("second layers: %s says otherwise; script/test layers writes it anew:\n%s", filepath.Base(file),
+			now)
 	}
 	return nil
 }

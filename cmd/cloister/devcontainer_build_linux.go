@@ -75,7 +75,8 @@ func (a *app) buildRecipe(
 	ctx context.Context, d *docker.Driver, s *image.Store, r devcontainer.Recipe, tag string,
 ) (id, label string, err error) {
 	id, err = a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
-		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.slow, Stored: storedIn(s),
+		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.slow,
+		Stored: storedIn(s),
 	})
 	if err != nil {
 		return "", "", err

@@ -87,7 +87,9 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH,
 		syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	seen := filerecord.New(ctx, func(ctx context.Context, list []api.FileEvent) error { return c.Files(ctx, info.Name, list) })
+	seen := filerecord.New(ctx, func(ctx context.Context, list []api.FileEvent) error {
+		return c.Files(ctx, info.Name, list)
+	})
 	box, err := d.Exec(ctx, sandbox.Handle(info.Handle), spec, sandbox.Wiring{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: seen.Add,
 	})

@@ -158,8 +158,9 @@ func (a *app) tellServer(s api.MCPServer) {
 func (a *app) mcpPin() *cobra.Command {
 	var forget bool
 	c := &cobra.Command{
-		Use: "pin SERVER [TOOL...]", Short: "Take what a server says of its tools now (of every changed one, unless named), or --forget them",
-		Args: cli.Args(1, 1<<10), ValidArgsFunction: a.mcpNames,
+		Use:   "pin SERVER [TOOL...]",
+		Short: "Take what a server says of its tools now (of every changed one, unless named), or --forget them",
+		Args:  cli.Args(1, 1<<10), ValidArgsFunction: a.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.mcpServer(cmd.Context(), args[0])
 			if err != nil {

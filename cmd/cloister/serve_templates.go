@@ -50,15 +50,17 @@ func (e *serveEngine) images(tenant string) (*image.Store, error) {
 }
 
 func (a *app) serveTemplate() *cobra.Command {
-	return cli.Group("template", "What sandboxes of a tenant can be made of", a.serveTemplateAdd(), a.serveTemplateList(), a.serveTemplateRemove())
+	return cli.Group("template", "What sandboxes of a tenant can be made of", a.serveTemplateAdd(), a.serveTemplateList(),
+		a.serveTemplateRemove())
 }
 
 func (a *app) serveTemplateAdd() *cobra.Command {
 	var forbid, isolation string
 	c := &cobra.Command{
-		Use:               "add TENANT NAME IMAGE",
-		Short:             "Fetch an image, and make a template of its digest",
-		Example:           "  cloister serve template add acme python debian@sha256:… --forbid no-push.cedar --isolation gvisor",
+		Use:   "add TENANT NAME IMAGE",
+		Short: "Fetch an image, and make a template of its digest",
+		Example: "  cloister serve template add acme python debian@sha256:… --forbid no-push.cedar --isolation " +
+			"gvisor",
 		Args:              cli.Args(3, 3),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +73,8 @@ func (a *app) serveTemplateAdd() *cobra.Command {
 				return cli.Usage("", "serve template add: %v", err)
 			}
 			if isolation != "" && !slices.Contains(launch.Isolations(), isolation) {
-				return cli.Usage("one of: "+strings.Join(launch.Isolations(), ", "), "serve template add: --isolation %q is not known", isolation)
+				return cli.Usage("one of: "+strings.Join(launch.Isolations(), ", "),
+					"serve template add: --isolation %q is not known", isolation)
 			}
 			if forbid != "" {
 				file, err := a.Typed(forbid)
@@ -170,7 +173,8 @@ func (a *app) serveTemplateRemove() *cobra.Command {
 				err = store.Remove(args[1], true, a.recordTemplate(cmd.Context(), args[0], "remove"))
 			}
 			if errors.Is(err, templates.ErrNone) {
-				return cli.Hinted(fmt.Errorf("serve template remove: %s has no template %q", args[0], args[1]), "cloister serve template list "+args[0])
+				return cli.Hinted(fmt.Errorf("serve template remove: %s has no template %q", args[0], args[1]),
+					"cloister serve template list "+args[0])
 			}
 			return err
 		},

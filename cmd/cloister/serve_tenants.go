@@ -34,7 +34,8 @@ func (a *app) serveTenantAdd() *cobra.Command {
 			if err := tenants.CheckName(args[0]); err != nil {
 				return cli.Usage("", "serve tenant add: %v", err)
 			}
-			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 || l.Ahead < 0 {
+			if l.Sandboxes < 1 || l.RequestsPerMinute < 1 || l.Streams < 1 || l.Lifetime < time.Second || l.CPUs < 0 ||
+				l.Ahead < 0 {
 				return cli.Usage("", "serve tenant add: a limit must be at least 1, and --ahead 0")
 			}
 			if l.Memory != "" {

@@ -14,16 +14,17 @@ func (a *app) setupLocal(ctx context.Context, names []string, undo bool) error {
 		return cli.Hinted(fmt.Errorf("setup local-user: it makes an account and a service, for which it must be root"),
 			"sudo cloister setup local-user")
 	}
-	s := localuser.Setup{Self: "/proc/self/exe", Say: a.Line, Run: func(ctx context.Context, name string, args ...string) error {
-		c, err := a.Program(ctx, name, args...)
-		if err != nil {
-			return err
-		}
-		if text, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("setup local-user: %s: %w: %s", name, err, text)
-		}
-		return nil
-	}}
+	s := localuser.Setup{Self: "/proc/self/exe", Say: a.Line,
+		Run: func(ctx context.Context, name string, args ...string) error {
+			c, err := a.Program(ctx, name, args...)
+			if err != nil {
+				return err
+			}
+			if text, err := c.CombinedOutput(); err != nil {
+				return fmt.Errorf("setup local-user: %s: %w: %s", name, err, text)
+			}
+			return nil
+		}}
 	if undo {
 		return s.Undo(ctx)
 	}

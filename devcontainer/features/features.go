@@ -186,7 +186,8 @@ func Definition(image string, list []Feature) ([]byte, error) {
 			if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
 				return nil, fmt.Errorf("feature %s: %q is no variable's name", f.ID, name)
 			}
-			b.WriteString("ENV " + name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(f.Env[name]) + "\"\n")
+			b.WriteString("ENV " + name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(f.Env[name]) +
+				"\"\n")
 		}
 		words := shellword.Line(append([]string{"env"}, f.Variables()...)...)
 		if strings.ContainsAny(words, "\n\r") {

@@ -60,8 +60,10 @@ func (j *judge) took(ctx context.Context, changes []mcp.Change) court.Ruling {
 	r := court.Decide(ctx, j.d.Context, court.Case{
 		Policy: func() court.Ruling {
 			return court.Ruling{Digest: j.d.Digest(), Verdict: policy.Verdict{
-				Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " describes " + what + " otherwise than when it was pinned",
-				Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " + j.server.Name + " " + strings.Join(names, " ")},
+				Effect: policy.Ask, Rule: "pin", Reason: j.server.Name + " describes " + what +
+					" otherwise than when it was pinned",
+				Hints: []string{"look at it: cloister mcp inspect " + j.server.Name, "and take it: cloister mcp pin " +
+					j.server.Name + " " + strings.Join(names, " ")},
 			}}
 		},
 		Question: func(policy.Verdict) (approval.Ask, error) { return j.changeQuestion(what, changes) },
@@ -89,7 +91,8 @@ func (j *judge) changeQuestion(what string, changes []mcp.Change) (approval.Ask,
 	}
 	for _, c := range changes {
 		for _, d := range differing(c) {
-			if err := court.Fits("the "+d.label+" of "+c.Tool+" has", max(len(d.old), len(d.now)), hostexec.MaxShown); err != nil {
+			if err := court.Fits("the "+d.label+" of "+c.Tool+" has", max(len(d.old), len(d.now)),
+				hostexec.MaxShown); err != nil {
 				return ask, err
 			}
 			ask.Details = append(ask.Details,

@@ -146,7 +146,8 @@ func message(waiting int, i approval.Item) Message {
 // more than that; otherwise the words instead of it.
 func plain(name, instead string) string {
 	const all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:[]"
-	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(all, r) }) {
+	if name == "" || len(name) > 100 || strings.ContainsFunc(name,
+		func(r rune) bool { return !strings.ContainsRune(all, r) }) {
 		return instead
 	}
 	return name

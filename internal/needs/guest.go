@@ -54,9 +54,11 @@ func (g Guest) Boot(t testing.TB) string {
 	// no_timer_check: on a busy machine the kernel finds its timer not to tick, routes interrupts
 	// anew, and what a process writes to the console is lost.
 	vm := exec.CommandContext(ctx, qemu, append(threads, "-machine", "q35,accel=tcg", "-cpu", "max", "-m", "1536",
-		"-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel", g.Kernel+"/boot/vmlinuz-"+g.Release(t),
+		"-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-kernel",
+		g.Kernel+"/boot/vmlinuz-"+g.Release(t),
 		"-initrd", initrd, "-append",
-		"console=ttyS0 quiet panic=-1 no_timer_check lsm=landlock,lockdown,yama,bpf CLOISTER_GUEST=1 "+g.Env+" -- -test.v -test.run="+g.Run)...)
+		"console=ttyS0 quiet panic=-1 no_timer_check lsm=landlock,lockdown,yama,bpf CLOISTER_GUEST=1 "+g.Env+
+			" -- -test.v -test.run="+g.Run)...)
 	out, err := vm.Output()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -39,11 +39,12 @@ func (o *Object) String() string {
 
 // Why an object has no single reading.
 var (
-	errARN     = errors.New("an object that is named by an ARN")
-	errDots    = errors.New("an object whose name has dot segments or empty ones, which some servers resolve")
-	errNoName  = errors.New("an object without a name")
-	errURL     = errors.New("an object at a URL that cannot be read")
-	errPlaces  = errors.New("a destination that begins with // or without /, or has a fragment: servers read it in two ways")
+	errARN    = errors.New("an object that is named by an ARN")
+	errDots   = errors.New("an object whose name has dot segments or empty ones, which some servers resolve")
+	errNoName = errors.New("an object without a name")
+	errURL    = errors.New("an object at a URL that cannot be read")
+	errPlaces = errors.New("a destination that begins with // or without /, or has a fragment: servers read it in two " +
+		"ways")
 	errAccount = errors.New("an object of another account")
 )
 

@@ -57,13 +57,17 @@ func StoreOf(to authority.Authority) Store {
 // settings are the keys of S3's and Google's XML interfaces that set who may use a
 // bucket or an object, or where its contents go to (restore may write to another bucket).
 var settings = []string{
-	"acl", "accelerate", "analytics", "billing", "cors", "defaultobjectacl", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
-	"metadataconfiguration", "metadatatable", "metrics", "notification", "object-lock", "ownershipcontrols", "policy", "policystatus",
-	"publicaccessblock", "replication", "requestpayment", "restore", "session", "storageclass", "versioning", "website", "websiteconfig",
+	"acl", "accelerate", "analytics", "billing", "cors", "defaultobjectacl", "encryption", "intelligent-tiering",
+	"inventory", "lifecycle", "logging",
+	"metadataconfiguration", "metadatatable", "metrics", "notification", "object-lock", "ownershipcontrols", "policy",
+	"policystatus",
+	"publicaccessblock", "replication", "requestpayment", "restore", "session", "storageclass", "versioning", "website",
+	"websiteconfig",
 }
 
 // keepers are the canned grants that leave an object to its bucket's owner.
-var keepers = []string{"", "private", "bucket-owner-full-control", "bucket-owner-read", "bucketownerfullcontrol", "bucketownerread"}
+var keepers = []string{"", "private", "bucket-owner-full-control", "bucket-owner-read", "bucketownerfullcontrol",
+	"bucketownerread"}
 
 // Leaves says in what a request does more at a store than read and write the objects
 // of a bucket; empty where it does no more. kind is the interface where the host's
@@ -141,12 +145,15 @@ func grant(name, value string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	canned := strings.ReplaceAll(name, "-", "")
 	switch {
-	case strings.HasPrefix(name, "x-") && (strings.HasSuffix(name, "-callback") || strings.HasSuffix(name, "-callback-var")):
+	case strings.HasPrefix(name, "x-") && (strings.HasSuffix(name, "-callback") || strings.HasSuffix(name,
+		"-callback-var")):
 		return "it has the store call another server: " + name
-	case strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-process") && strings.Contains(strings.ToLower(value), "saveas"):
+	case strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-process") && strings.Contains(strings.ToLower(value),
+		"saveas"):
 		return "it has the store write another object: " + name
 	case strings.HasPrefix(name, "x-") && strings.Contains(name, "-grant-"):
-	case (strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-acl") || strings.HasSuffix(canned, "predefinedacl") || strings.HasSuffix(canned, "predefineddefaultobjectacl")) &&
+	case (strings.HasPrefix(name, "x-") && strings.HasSuffix(name, "-acl") || strings.HasSuffix(canned, "predefinedacl") ||
+		strings.HasSuffix(canned, "predefineddefaultobjectacl")) &&
 		!slices.Contains(keepers, strings.ToLower(strings.TrimSpace(value))):
 	default:
 		return ""
@@ -166,7 +173,8 @@ func (r *Request) isForm() bool {
 
 // isJSON tells of the paths of Google's JSON API, as far as the bucket.
 func isJSON(head []string) bool {
-	return slices.Equal(head, []string{"storage", "v1", "b"}) || len(head) == 4 && slices.Equal(head[1:], []string{"storage", "v1", "b"})
+	return slices.Equal(head, []string{"storage", "v1", "b"}) || len(head) == 4 && slices.Equal(head[1:],
+		[]string{"storage", "v1", "b"})
 }
 
 // leavesJSON is Leaves of Google's JSON API; rest is the path from the bucket on.

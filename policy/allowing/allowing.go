@@ -36,7 +36,8 @@ func Destination(a authority.Authority) []string {
 	addr, isAddr := a.Addr()
 	if isAddr && !public(addr) {
 		// A private address is reached only by a name of the person's.
-		return []string{`by a name of yours, in config.yaml: proxy: {hosts: {NAME: "` + a.String() + `"}, allow: [{domain: NAME}]}`}
+		return []string{`by a name of yours, in config.yaml: proxy: {hosts: {NAME: "` + a.String() +
+			`"}, allow: [{domain: NAME}]}`}
 	}
 	return []string{"cloister run --allow " + Flag(a) + " -- CMD", yamlAllow(a)}
 }
@@ -80,7 +81,8 @@ func gitRules(a authority.Authority, q Asked) string {
 		if !is || globOf(q.Path) != path {
 			continue
 		}
-		return "{" + Target(a) + ", methods: [GET], paths: [" + strconv.Quote(base+"/info/refs") + "], query: {service: " + service + "}}, {" +
+		return "{" + Target(a) + ", methods: [GET], paths: [" + strconv.Quote(base+"/info/refs") + "], query: {service: " +
+			service + "}}, {" +
 			Target(a) + ", methods: [POST], paths: [" + strconv.Quote(base+"/"+service) + "]}"
 	}
 	return ""

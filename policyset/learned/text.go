@@ -20,7 +20,8 @@ func (p Policy) Cedar() string {
 		if len(s.list) == 0 {
 			continue
 		}
-		fmt.Fprintf(&out, "// %s\npermit (principal, action == Action::%q, resource) when { resource in [\n", s.says, s.action)
+		fmt.Fprintf(&out, "// %s\npermit (principal, action == Action::%q, resource) when { resource in [\n", s.says,
+			s.action)
 		for i, e := range s.list {
 			kind, comma, note := "File", ",", ""
 			if i == len(s.list)-1 {
@@ -41,7 +42,8 @@ func (u *Used) Notes(p Policy) []string {
 	var out []string
 	switch {
 	case len(u.paths) == 0:
-		out = append(out, "nothing that was opened or executed is on record; cloister run --mode record --isolation native -- CMD "+
+		out = append(out, "nothing that was opened or executed is on record; cloister run --mode record --isolation native "+
+			"-- CMD "+
 			"records it")
 	case !p.Any():
 		out = append(out, "nothing to add: the statements on disk permit what was opened and executed")

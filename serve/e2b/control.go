@@ -220,7 +220,8 @@ func (d *Door) template(q *serve.Request, tenant string) error {
 		return err
 	}
 	if snap == nil {
-		return &status{http.StatusNotFound, "template '" + clip(q.Template) + "' not found: there is base, and the tenant's templates and snapshots"}
+		return &status{http.StatusNotFound, "template '" + clip(q.Template) +
+			"' not found: there is base, and the tenant's templates and snapshots"}
 	}
 	q.From, q.Made = snap, snap.Made
 	env := maps.Clone(snap.Env)

@@ -102,7 +102,8 @@ func (d *Door) metrics(w http.ResponseWriter, r *http.Request, t caller) error {
 		}
 		out = append(out, map[string]any{
 			"timestamp": u.Time.Format(time.RFC3339), "timestampUnix": u.Time.Unix(),
-			"cpuCount": u.CPUs, "cpuUsedPct": u.CPU, "memUsed": u.MemUsed, "memTotal": u.MemTotal, "memCache": 0, "diskUsed": u.DiskUsed, "diskTotal": u.DiskTotal,
+			"cpuCount": u.CPUs, "cpuUsedPct": u.CPU, "memUsed": u.MemUsed, "memTotal": u.MemTotal, "memCache": 0,
+			"diskUsed": u.DiskUsed, "diskTotal": u.DiskTotal,
 		})
 	}
 	reply(w, http.StatusOK, out)

@@ -34,7 +34,8 @@ func templateError(err error) error {
 
 func (d *Door) shownTemplate(t templates.Template) map[string]any {
 	return map[string]any{
-		"templateID": t.ID, "buildID": t.Build, "aliases": []string{t.Name}, "names": []string{t.Name}, "public": false, "tags": []string{},
+		"templateID": t.ID, "buildID": t.Build, "aliases": []string{t.Name}, "names": []string{t.Name}, "public": false,
+		"tags":        []string{},
 		"buildStatus": buildStatus(t), "buildCount": 1, "spawnCount": 0, "lastSpawnedAt": nil, "createdBy": nil,
 		"cpuCount": shownCPUs, "memoryMB": shownMB, "diskSizeMB": shownMB, "envdVersion": EnvdVersion,
 		"createdAt": t.Created.Format(time.RFC3339Nano), "updatedAt": t.Updated.Format(time.RFC3339Nano),
@@ -96,12 +97,14 @@ func (q buildWire) check() error {
 		name  string
 		given bool
 	}{
-		{"tags", slices.ContainsFunc(q.Tags, func(t string) bool { return t != "default" })}, {"fromTemplate", q.FromTemplate != ""},
+		{"tags", slices.ContainsFunc(q.Tags, func(t string) bool { return t != "default" })},
+		{"fromTemplate", q.FromTemplate != ""},
 		{"fromImageRegistry", q.FromRegistry != nil}, {"steps", len(q.Steps) > 0}, {"startCmd", q.StartCommand != ""},
 		{"readyCmd", q.ReadyCommand != ""}, {"dockerfile", q.Dockerfile+q.DockerfileOfPath != ""},
 	} {
 		if part.given {
-			return &serve.BadRequest{What: part.name + ": cloister serve builds no images: make it elsewhere, and name it by its digest in fromImage"}
+			return &serve.BadRequest{What: part.name + ": cloister serve builds no images: make it elsewhere, and name it by " +
+				"its digest in fromImage"}
 		}
 	}
 	return nil
@@ -170,7 +173,8 @@ func (d *Door) image(tenant, name string) (string, error) {
 	}
 	id, err := d.Images(tenant, digest)
 	if err == nil && id == "" {
-		err = &status{http.StatusNotFound, "fromImage: the tenant has no image of that digest: cloister serve template add fetches one"}
+		err = &status{http.StatusNotFound, "fromImage: the tenant has no image of that digest: cloister serve template add " +
+			"fetches one"}
 	}
 	return id, err
 }

@@ -37,7 +37,8 @@ func (d *Door) who(r *http.Request) (caller, error) {
 	}
 	if err == nil && fresh {
 		err = d.Host.Record(context.WithoutCancel(r.Context()), name, serve.Act{
-			Kind: serve.ActPerson, Action: "use", Resource: fmt.Sprintf("%s at %s, %s until %s", person.Subject, person.Issuer, has,
+			Kind: serve.ActPerson, Action: "use", Resource: fmt.Sprintf("%s at %s, %s until %s", person.Subject, person.Issuer,
+				has,
 				person.Until.UTC().Format(time.RFC3339)),
 		})
 		if err == nil && len(person.Roles) == 1 { // of one who acts for several, each request is recorded

@@ -87,12 +87,14 @@ func Open(ctx context.Context, o Options) (*Provider, error) {
 	}
 	u, err := url.Parse(o.Issuer)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-		return nil, fmt.Errorf("issuer %q: want https://…: beyond the loopback its keys would come from whoever answers", o.Issuer)
+		return nil, fmt.Errorf("issuer %q: want https://…: beyond the loopback its keys would come from whoever answers",
+			o.Issuer)
 	}
 	if o.Client == "" || o.Claim == "" {
 		return nil, errors.New("a client and a claim are wanted")
 	}
-	asked := &http.Client{Transport: &bounded{from: &http.Transport{Proxy: http.ProxyFromEnvironment}}, Timeout: askWithin, CheckRedirect: noRedirect}
+	asked := &http.Client{Transport: &bounded{from: &http.Transport{Proxy: http.ProxyFromEnvironment}}, Timeout: askWithin,
+		CheckRedirect: noRedirect}
 	ctx = oidc.ClientContext(ctx, asked)
 	provider, err := oidc.NewProvider(ctx, o.Issuer)
 	if err != nil {
@@ -100,7 +102,8 @@ func Open(ctx context.Context, o Options) (*Provider, error) {
 	}
 	// Not what the issuer says that it signs with: one that says HS256 would take the key
 	// that everyone reads for a secret.
-	p.verifier = provider.VerifierContext(context.WithoutCancel(ctx), &oidc.Config{ClientID: o.Client, SupportedSigningAlgs: algorithms})
+	p.verifier = provider.VerifierContext(context.WithoutCancel(ctx), &oidc.Config{ClientID: o.Client,
+		SupportedSigningAlgs: algorithms})
 	return p, nil
 }
 
@@ -189,7 +192,8 @@ func (p *Provider) verify(ctx context.Context, token string, at time.Time) (Pers
 	}
 	// One for several audiences says which of them asked for it.
 	var authorized string
-	if raw, ok := claims["azp"]; ok && json.Unmarshal(raw, &authorized) != nil || authorized != "" && authorized != p.o.Client ||
+	if raw, ok := claims["azp"]; ok && json.Unmarshal(raw, &authorized) != nil || authorized != "" &&
+		authorized != p.o.Client ||
 		len(t.Audience) > 1 && authorized != p.o.Client {
 		return Person{}, ErrNone
 	}

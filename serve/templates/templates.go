@@ -62,7 +62,8 @@ var (
 // CheckName refuses what cannot be a template's name.
 func CheckName(name string) error {
 	if !names().MatchString(name) || name == Base || strings.HasPrefix(name, "snap") {
-		return fmt.Errorf("template name %.64q: want at most 64 of a-z, 0-9, hyphens, dots and underscores, a letter or digit "+
+		return fmt.Errorf("template name %.64q: want at most 64 of a-z, 0-9, hyphens, dots and underscores, a letter or "+
+			"digit "+
 			"first; not base, and none that begins as a snapshot's ID", name)
 	}
 	return nil

@@ -223,7 +223,8 @@ func (r *Register) Alone() (*os.File, error) {
 }
 
 // ErrServed says that another server answers for the tenants.
-var ErrServed = errors.New("another cloister serve answers for these tenants: end it first, or use another XDG_DATA_HOME")
+var ErrServed = errors.New("another cloister serve answers for these tenants: end it first, or use another " +
+	"XDG_DATA_HOME")
 
 // change replaces the table, one writer at a time.
 func (r *Register) change(f func(*Table) error) error {

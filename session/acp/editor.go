@@ -139,7 +139,8 @@ func (r *relay) prompt(blocks []any) []any {
 				continue
 			}
 		}
-		r.notice("the content of %s is not given to the agent: it is not in the project; paste it, or show its folder with --ref", uri)
+		r.notice("the content of %s is not given to the agent: it is not in the project; paste it, or show its folder with "+
+			"--ref", uri)
 		blocks[i] = note("%s is not given to an agent in a cloister: it is not in the project", uri)
 	}
 	return blocks
@@ -151,7 +152,8 @@ func (r *relay) open(params map[string]any) string {
 	cwd := text(params["cwd"])
 	at, ok := r.within(cwd)
 	if !ok {
-		return fmt.Sprintf("%q is not in the project of this cloister, %s: set the agent's command to cloister run -C FOLDER --acp -- …",
+		return fmt.Sprintf("%q is not in the project of this cloister, %s: set the agent's command to cloister run -C "+
+			"FOLDER --acp -- …",
 			cwd, r.o.Root)
 	}
 	params["cwd"] = at
@@ -197,7 +199,8 @@ func (r *relay) server(s map[string]any) string {
 	case "stdio":
 		for _, name := range names(s["env"]) {
 			if !r.o.Named(name) {
-				return fmt.Sprintf("it runs inside, and its variable %s would be readable there: name it with -e %s, or bind a secret",
+				return fmt.Sprintf("it runs inside, and its variable %s would be readable there: name it with -e %s, or bind a "+
+					"secret",
 					name, name)
 			}
 		}
@@ -238,7 +241,8 @@ func oddAddress(address string) string {
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
-		return "127.0.0.1 is the cloister's own inside: declare it under mcp.servers of config.yaml, or pin a name with proxy.hosts"
+		return "127.0.0.1 is the cloister's own inside: declare it under mcp.servers of config.yaml, or pin a name with " +
+			"proxy.hosts"
 	}
 	return ""
 }

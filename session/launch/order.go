@@ -130,7 +130,8 @@ func (o *Order) Check() error {
 	}
 	if len(o.Allow)+len(o.Deny) > 0 {
 		if err := destination.Check(o.Allow, o.Deny); err != nil {
-			return hint.Usage("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", "%s: %v", o.Verb, err)
+			return hint.Usage("write DOMAIN or DOMAIN:PORT, such as api.example.com or *.example.com:8443", "%s: %v", o.Verb,
+				err)
 		}
 	}
 	if o.Image != "" {

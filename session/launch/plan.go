@@ -325,7 +325,8 @@ func CedarFiles(names []string, what string) ([]api.CedarFile, error) {
 // bundles is where distributions keep the authorities that they trust.
 func bundles() []string {
 	return []string{
-		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+		"/etc/ssl/cert.pem",
 	}
 }
 

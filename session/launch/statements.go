@@ -143,7 +143,9 @@ const describedPath = 90
 // permitted are the lists that permits make, and their rules. A permit that a person gave up
 // by name permits nothing, and where all of them are given up there is no list.
 func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []string) {
-	list = slices.DeleteFunc(slices.Clone(list), func(st policy.Statement) bool { return slices.Contains(accepted, st.Residue()) })
+	list = slices.DeleteFunc(slices.Clone(list), func(st policy.Statement) bool {
+		return slices.Contains(accepted, st.Residue())
+	})
 	var rules []string
 	for _, st := range list {
 		if st.Hold == policy.InList {

@@ -148,7 +148,8 @@ func Open(dir string, s Sheet) (*sandbox.Image, error) {
 	now, err := looked(i)
 	for n, f := range s.Files {
 		if err == nil && f != now[n] {
-			err = fmt.Errorf("the memory of checkpoint %s was changed: its file %s is not as it was kept", s.Checkpoint, names[n])
+			err = fmt.Errorf("the memory of checkpoint %s was changed: its file %s is not as it was kept", s.Checkpoint,
+				names[n])
 		}
 	}
 	if err != nil {

@@ -250,7 +250,8 @@ func (im *importer) entry(h *tar.Header) error {
 	layer, rest, _ := strings.Cut(h.Name, "/")
 	of, rel, _ := strings.Cut(rest, "/")
 	i, err := strconv.Atoi(layer)
-	if err != nil || i < 0 || i >= len(im.layers) || strconv.Itoa(i) != layer || !slices.Contains(parts.All(), parts.Part(of)) {
+	if err != nil || i < 0 || i >= len(im.layers) || strconv.Itoa(i) != layer || !slices.Contains(parts.All(),
+		parts.Part(of)) {
 		return &Bad{fmt.Sprintf("an entry %.80q", h.Name)}
 	}
 	under := layer + "/" + of

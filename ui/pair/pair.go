@@ -53,7 +53,8 @@ func Run(ctx context.Context, g Guardian, req api.PairRequest, s Screen) (api.De
 		fmt.Fprintln(s.Err, "this terminal shows no QR code: bring the address to the phone another way")
 	}
 	if strings.HasPrefix(p.URL, "https:") { // and not this machine itself
-		fmt.Fprintln(s.Err, "whoever ends the tunnel's TLS serves the phone its page, and could answer as the phone: docs/window.md")
+		fmt.Fprintln(s.Err, "whoever ends the tunnel's TLS serves the phone its page, and could answer as the phone: "+
+			"docs/window.md")
 	}
 	fmt.Fprintf(s.Out, "%s\nwaiting for the phone until %s\n", p.URL, p.ExpiresAt.Local().Format(time.TimeOnly))
 	if p, err = came(ctx, g, p); err != nil {

@@ -114,7 +114,8 @@ func readRegular(f *os.File, most int64) (string, bool) {
 func Mend(dir, head string) (changed []string) {
 	for _, name := range []string{".", "objects", "refs"} {
 		full := filepath.Join(dir, name)
-		if fi, err := os.Lstat(full); err == nil && fi.IsDir() && fi.Mode().Perm()&0o700 != 0o700 && os.Chmod(full, fi.Mode().Perm()|0o700) == nil {
+		if fi, err := os.Lstat(full); err == nil && fi.IsDir() && fi.Mode().Perm()&0o700 != 0o700 &&
+			os.Chmod(full, fi.Mode().Perm()|0o700) == nil {
 			changed = append(changed, name)
 		}
 	}
@@ -141,16 +142,20 @@ func Mend(dir, head string) (changed []string) {
 
 // known are the names of a git folder's top that git and its common companions make.
 var known = []string{
-	"HEAD", "index", "objects", "refs", "reftable", "logs", "packed-refs", "config", "config.worktree", "description", "hooks", "info",
-	"branches", "remotes", "modules", "worktrees", "commondir", "gitdir", "locked", "shallow", "lfs", "rr-cache", "sequencer",
-	"rebase-merge", "rebase-apply", "gc.log", "gc.pid", "fsmonitor--daemon", "fsmonitor--daemon.ipc", "subtree-cache", "filter-repo",
+	"HEAD", "index", "objects", "refs", "reftable", "logs", "packed-refs", "config", "config.worktree", "description",
+	"hooks", "info",
+	"branches", "remotes", "modules", "worktrees", "commondir", "gitdir", "locked", "shallow", "lfs", "rr-cache",
+	"sequencer",
+	"rebase-merge", "rebase-apply", "gc.log", "gc.pid", "fsmonitor--daemon", "fsmonitor--daemon.ipc", "subtree-cache",
+	"filter-repo",
 	"addp-hunk-edit.diff", "ADD_EDIT.patch", "commit-template",
 	"COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", // of the shape below: most repositories need no pattern
 }
 
 var knownShape = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([A-Z][A-Z0-9_]*(_HEAD|_MSG|_MODE|_RR|_EDITMSG|_DESCRIPTION|_AUTOSTASH)|AUTO_MERGE|BISECT_[A-Z_]+|` +
-		`NOTES_MERGE_[A-Z_]+|sharedindex\.[0-9a-f]+|next-index-[0-9]+|tmp_[A-Za-z0-9_]+|index\.stash\.[0-9]+)$`)
+	return regexp.MustCompile(
+		`^([A-Z][A-Z0-9_]*(_HEAD|_MSG|_MODE|_RR|_EDITMSG|_DESCRIPTION|_AUTOSTASH)|AUTO_MERGE|BISECT_[A-Z_]+|` +
+			`NOTES_MERGE_[A-Z_]+|sharedindex\.[0-9a-f]+|next-index-[0-9]+|tmp_[A-Za-z0-9_]+|index\.stash\.[0-9]+)$`)
 })
 
 // Known reports whether a name at the top of a git folder is one that git makes there.
@@ -160,12 +165,14 @@ func Known(name string) bool {
 }
 
 var (
-	loose      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{38}|[0-9a-f]{62}|tmp_obj_\w+)$`) })
+	loose = sync.OnceValue(
+		func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{38}|[0-9a-f]{62}|tmp_obj_\w+)$`) })
 	quarantine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(incoming|tmp_objdir|bulk-fsync|remerge-diff)[-\w]*$`)
 	})
 	packFile = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\.?tmp[-_][-\w.]+|\.?(pack|loose|multi-pack-index)(-[-0-9a-f]+)?(\.[a-z.]+)*|multi-pack-index\.d)$`)
+		return regexp.MustCompile(
+			`^(\.?tmp[-_][-\w.]+|\.?(pack|loose|multi-pack-index)(-[-0-9a-f]+)?(\.[a-z.]+)*|multi-pack-index\.d)$`)
 	})
 	infoFile = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(tmp_graph_\w+|[-\w]+\.lock|packs_\w+)$`)

@@ -39,7 +39,8 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{at.Common, at.Dir}, env...), "\x00")))
 	file := filepath.Join(data, "gitconfig", hex.EncodeToString(sum[:8]))
 	var k kept
-	if text, err := ownfile.Read(file, 4<<20); err == nil && exactjson.Unmarshal(text, &k) == nil && len(k.Seen) > 0 && k.holds() {
+	if text, err := ownfile.Read(file, 4<<20); err == nil && exactjson.Unmarshal(text, &k) == nil && len(k.Seen) > 0 &&
+		k.holds() {
 		return k.Configuration
 	}
 	k = kept{Seen: map[string]string{}}

@@ -13,7 +13,8 @@ import (
 
 // passive are the sections whose values name no program and no file that git
 // runs or obeys.
-var passive = []string{"branch", "remote", "url", "submodule", "user", "extensions", "color", "push", "pull", "fetch", "init"}
+var passive = []string{"branch", "remote", "url", "submodule", "user", "extensions", "color", "push", "pull", "fetch",
+	"init"}
 
 // maxIncludes bounds the files that include each other.
 const maxIncludes = 256
@@ -48,7 +49,8 @@ func (t *Tree) Configured(p Places) error {
 			continue
 		}
 		if c.seen[file] = true; len(c.seen) > maxIncludes {
-			return t.give(Unprotected{Path: file, Why: "more files of git's configuration include each other than a start looks at"})
+			return t.give(Unprotected{Path: file, Why: "more files of git's configuration include each other than a start " +
+				"looks at"})
 		}
 		if err := c.target(file, stubs.Leave); err != nil {
 			return err
@@ -98,7 +100,8 @@ func (c *configured) entry(e gitdir.Entry, dir string) error {
 		}
 		c.files = append(c.files, path)
 		return c.target(path, stubs.File)
-	case e.Section == "remote" && (e.Key == "url" || e.Key == "pushurl" || e.Key == "pushdefault"), e.Section == "submodule" && e.Key == "url",
+	case e.Section == "remote" && (e.Key == "url" || e.Key == "pushurl" || e.Key == "pushdefault"),
+		e.Section == "submodule" && e.Key == "url",
 		e.Section == "branch" && (e.Key == "remote" || e.Key == "pushremote"):
 		return c.repository(e.Value)
 	case e.Section == "init" && e.Key == "templatedir", e.Section == "submodule" && e.Key == "update",
@@ -148,7 +151,8 @@ func (c *configured) target(path string, absent stubs.Kind) error {
 }
 
 // gitWritten are the parts of a git folder that git writes, whoever names them.
-var gitWritten = []string{"HEAD", "index", "objects", "refs", "reftable", "logs", "packed-refs", "modules", "worktrees", "config"}
+var gitWritten = []string{"HEAD", "index", "objects", "refs", "reftable", "logs", "packed-refs", "modules", "worktrees",
+	"config"}
 
 // repository protects one in the project that git fetches from or pushes to: it runs
 // that one's hooks.

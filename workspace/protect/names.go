@@ -105,7 +105,8 @@ var ofOthers = []held{
 
 // Skipped are folders that hold no settings of the host's programs and too many
 // files to look at.
-var Skipped = []string{"node_modules", "vendor", "target", ".venv", "venv", "__pycache__", "dist", "build", ".tox", ".next", ".gradle"}
+var Skipped = []string{"node_modules", "vendor", "target", ".venv", "venv", "__pycache__", "dist", "build", ".tox",
+	".next", ".gradle"}
 
 // byName are the names of autoRun, in lower case: a look of one name, since a walk asks for
 // each file of a project.

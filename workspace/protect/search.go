@@ -93,7 +93,8 @@ func (l *search) folder(rel string, data bool) {
 	if !ok {
 		var err error
 		if hits, err = l.read(rel, data); err != nil {
-			if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+			if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) &&
+				!errors.Is(err, unix.ELOOP) {
 				l.unseen(rel, err.Error())
 			}
 			return // somebody else's, which the payload cannot open either

@@ -38,7 +38,8 @@ type Tree struct {
 // New plans for the project at root. data is Cloister's own folder, and accept a
 // person's word for ResidueUnprotected.
 func New(list *List, root, data string, accept bool) *Tree {
-	t := &Tree{list: list, root: root, data: data, accept: accept, plain: map[string]bool{}, pinned: map[string]bool{}, done: map[string]bool{}, linked: map[inode][]string{}}
+	t := &Tree{list: list, root: root, data: data, accept: accept, plain: map[string]bool{}, pinned: map[string]bool{},
+		done: map[string]bool{}, linked: map[inode][]string{}}
 	if list, err := resolve.ReadDir(root); err == nil {
 		t.names = make(map[string]bool, len(list))
 		for _, e := range list {
@@ -153,7 +154,8 @@ func (t *Tree) bounds(f found) error {
 		}
 		return t.give(Unprotected{
 			Path: filepath.Join(t.root, most(names)), Must: true,
-			Why: "the project has " + strconv.Itoa(n) + " names to protect, most of them here, and a start holds " + strconv.Itoa(maxNames),
+			Why: "the project has " + strconv.Itoa(n) + " names to protect, most of them here, and a start holds " +
+				strconv.Itoa(maxNames),
 		})
 	}
 	for _, u := range f.unseen {
@@ -291,7 +293,8 @@ func (t *Tree) hide(rel string) error {
 	case led && !inside:
 		return nil // what lies outside is shown only where somebody exposes it
 	case led && to == "":
-		return t.give(Unprotected{Path: filepath.Join(t.root, rel), Why: "it is to be hidden, and leads to the whole project"})
+		return t.give(Unprotected{Path: filepath.Join(t.root, rel),
+			Why: "it is to be hidden, and leads to the whole project"})
 	}
 	fi, err := os.Lstat(filepath.Join(t.root, to))
 	if err != nil {
@@ -328,7 +331,8 @@ func (t *Tree) Path(rel string, absent stubs.Kind) error {
 	case err != nil || !inside:
 		return err
 	case to == "":
-		return t.give(Unprotected{Path: filepath.Join(t.root, rel), Why: "it leads to the whole project, of which nothing could be written then"})
+		return t.give(Unprotected{Path: filepath.Join(t.root, rel), Why: "it leads to the whole project, of which nothing " +
+			"could be written then"})
 	case led:
 		if absent == stubs.Leave {
 			absent = stubs.Blank // whoever makes it there makes what the link names
@@ -365,7 +369,8 @@ func (t *Tree) Path(rel string, absent stubs.Kind) error {
 	t.pin(to)
 	t.done[to] = true
 	socket := fi.Mode()&fs.ModeSocket != 0 // another session's stub, or a way out
-	t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(), Empty: socket, Yields: socket})
+	t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(full), File: !fi.IsDir(),
+		Empty: socket, Yields: socket})
 	if fi.IsDir() {
 		return t.within(to)
 	}
@@ -437,7 +442,8 @@ func (t *Tree) pin(rel string) {
 func (t *Tree) keep(dir string) {
 	if !t.pinned[dir] && !t.done[dir] {
 		t.pinned[dir] = true
-		t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, dir)), Pin: true})
+		t.list.Protect = append(t.list.Protect, sandbox.Protect{Target: sandbox.GuestPath(filepath.Join(t.root, dir)),
+			Pin: true})
 	}
 }
 

@@ -120,6 +120,7 @@ var packages = map[string]string{
 	"cmd/cloister/approvals":    "the commands about what waits for a person",
 	"cmd/cloister/projects":     "the commands about projects",
 	"cmd/cloister/policies":     "the commands about the policy",
+	"cmd/cloister/server":       "the command that serves tenants, and those about them",
 	"cmd/cloister/machines":     "the command about machines, and the driver of those that it sets up",
 	"cmd/cloister/pods":         "the command about pods, and the driver that it sets up",
 	"cmd/cloister/chromium":     "a browser for tests",

@@ -148,7 +148,7 @@ var typedPaths = map[string]string{
 	"run.go ref":                "workspace.Plan asks the resolver (named.go)",
 	"run.go report":             "a new file in the folder that was opened, and through no link (report.go)",
 	"set.go file":               "Typed",
-	"serve_templates.go forbid": "Typed",
+	"templates.go forbid":       "Typed",
 	"serve.go tls-cert":         "sent to whoever connects, and shown to no session",
 	"serve.go tls-key":          "has to be the certificate's own",
 	"setup.go from":             "Trusted, file by file (setup_gvisor_linux.go)",

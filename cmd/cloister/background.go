@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
@@ -39,18 +38,6 @@ func (a *app) shimCommand() *cobra.Command {
 	}
 }
 
-// self is this program, to be started as a shim by whoever has these folders.
-func (a *app) self(program string, dirs xdg.Dirs) launch.Self {
-	words := []string{"cloister", "shim"}
-	if a.Debug {
-		words = append(words, "--debug")
-	}
-	if a.Quiet {
-		words = append(words, "--quiet")
-	}
-	return launch.Self{Path: program, Args: words, Logs: filepath.Join(dirs.State, "logs")}
-}
-
 // detach starts a shim as a process of its own, and waits until its command runs. Its
 // output goes to a log.
 func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, error) {
@@ -63,7 +50,7 @@ func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, er
 	if err != nil {
 		return none, &cli.UnbuiltError{Err: fmt.Errorf("find cloister itself: %w", err)}
 	}
-	self := a.self(program, dirs)
+	self := a.Self(program, dirs)
 	self.Env = os.Environ()
 	child, err := self.Start(order)
 	if err != nil {

@@ -36,7 +36,7 @@ const mostOutput = 4 << 20
 // engineBuild builds an image by its definition with the engine, and keeps it in
 // the store, where every driver finds it.
 func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
-	b := docker.Build{File: "the base definition", Text: docker.BaseDefinition(), Image: f.tag, Say: a.slow}
+	b := docker.Build{File: "the base definition", Text: docker.BaseDefinition(), Image: f.tag, Say: a.Slow}
 	if f.show {
 		_, err := a.Out.Write(b.Text)
 		return err
@@ -48,7 +48,7 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 		}
 		b.File, b.Text = f.file, text
 	}
-	s, err := a.images()
+	s, err := a.Images()
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *app) kept(ctx context.Context, d *docker.Driver, s *image.Store, id, ta
 	if err != nil {
 		return image.Image{}, err
 	}
-	i, err := s.Import(ctx, archive, tag, from, a.slow)
+	i, err := s.Import(ctx, archive, tag, from, a.Slow)
 	return i, errors.Join(err, archive.Close())
 }
 
@@ -162,7 +162,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 		link.Started(grant.ID, 0)
 		return nil
 	}
-	a.slow("building " + f.tag)
+	a.Slow("building " + f.tag)
 	if id, err = d.Build(ctx, b); err != nil {
 		if why := context.Cause(ctx); why != nil {
 			err = why

@@ -29,7 +29,7 @@ func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store,
 			return image.Image{}, err
 		}
 	} else {
-		i, err := l.base(ctx, s, a.slow)
+		i, err := l.base(ctx, s, a.Slow)
 		if err != nil {
 			return image.Image{}, err
 		}
@@ -75,7 +75,7 @@ func (a *app) buildRecipe(
 	ctx context.Context, d *docker.Driver, s *image.Store, r devcontainer.Recipe, tag string,
 ) (id, label string, err error) {
 	id, err = a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
-		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.slow,
+		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.Slow,
 		Stored: storedIn(s),
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Stor
 	}
 	return a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
 		File: "the features of " + l.File, Text: text, Files: func(w *tar.Writer) error { return features.Write(w, list) },
-		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.slow, Stored: storedIn(s),
+		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.Slow, Stored: storedIn(s),
 	})
 }
 

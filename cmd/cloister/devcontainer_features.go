@@ -127,7 +127,7 @@ func (a *app) fetchFeature(
 	if one.Digest != "" {
 		at = ref.At(one.Digest) // whatever the version leads to now
 	}
-	a.slow("fetching " + at)
+	a.Slow("fetching " + at)
 	out, err := a.selfInside(ctx, []string{
 		"--project", string(p.Root), "--devcontainer=none", "--mode", "enforce",
 		"--name", "feature-" + strconv.Itoa(os.Getpid()), "--allow", ref.Registry(),

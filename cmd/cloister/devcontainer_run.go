@@ -90,7 +90,7 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	}
 	f.NoNetwork = f.NoNetwork || e.NoNetwork
 	if !f.NoNetwork {
-		f.Publish = dressing.Forward(ctx, f.Publish, e.Ports, a.slow)
+		f.Publish = dressing.Forward(ctx, f.Publish, e.Ports, a.Slow)
 	}
 	refused := len(l.Refused())
 	for _, one := range e.Findings {
@@ -105,13 +105,13 @@ func (a *app) asDevcontainer(ctx context.Context, f *runFlags, d config.Defaults
 	if e.NeedCPUs > float64(runtime.NumCPU()) {
 		a.Notice("cloister: %s asks for %v processors, this machine has %d", l.File, e.NeedCPUs, runtime.NumCPU())
 	}
-	return f.dev.Fit(a.imageStore(dirs).Root(i), a.slow)
+	return f.dev.Fit(a.ImageStore(dirs).Root(i), a.Slow)
 }
 
 // devcontainerImage is the system of a devcontainer, fetched or built where it is not
 // there. A person's --image takes its place; anew builds what is there already.
 func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, anew bool) (image.Image, error) {
-	store, err := a.images()
+	store, err := a.Images()
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -120,7 +120,7 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, a
 		if err != nil {
 			return image.Image{}, err
 		}
-		return store.Get(ctx, named, a.slow)
+		return store.Get(ctx, named, a.Slow)
 	}
 	if l.built() {
 		tag := l.tag("")
@@ -129,7 +129,7 @@ func (a *app) devcontainerImage(ctx context.Context, l lookedAt, typed string, a
 		}
 		return a.buildDevcontainer(ctx, l, store, tag)
 	}
-	return l.base(ctx, store, a.slow)
+	return l.base(ctx, store, a.Slow)
 }
 
 // built reports whether a devcontainer's image is made of more than a name.

@@ -35,7 +35,7 @@ func (a *app) planServices(
 		Named:   named,
 		Agent:   beside.Service{Service: *l.Own(), Image: own},
 		Project: string(l.project.Main), Name: cmp.Or(f.Name, filepath.Base(string(l.project.Root))),
-		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), Say: a.slow,
+		Data: dirs.Data, Logs: filepath.Join(dirs.State, "logs"), Say: a.Slow,
 		EnvFile:  func(rel string) ([]byte, error) { return l.EnvFile(rel, hidden) },
 		Copy:     func(rel string, w *tar.Writer) error { return l.Copy(rel, hidden, w) },
 		Reserved: func(name string) string { return demand.Variable(name, session.AuthorityVariables()) },
@@ -55,9 +55,9 @@ func (a *app) planServices(
 func (a *app) serviceImage(
 	ctx context.Context, l lookedAt, s beside.Service, driver sandbox.Driver, dirs xdg.Dirs,
 ) (i image.Image, root sandbox.Root, err error) {
-	store, tag := a.imageStore(dirs), l.tag(s.Name)
+	store, tag := a.ImageStore(dirs), l.tag(s.Name)
 	if s.Build == nil {
-		i, err = store.GetNamed(ctx, s.Service.Image, a.slow)
+		i, err = store.GetNamed(ctx, s.Service.Image, a.Slow)
 	} else if i, err = store.Find(tag); err != nil {
 		i, err = a.buildService(ctx, l, s, store, tag)
 	}
@@ -66,7 +66,7 @@ func (a *app) serviceImage(
 	}
 	root, _, err = a.stored(ctx, &runFlags{Order: launch.Order{Image: i.ID}}, dirs)
 	if k, ok := driver.(keeper); ok && err == nil {
-		err = k.Give(ctx, root, a.slow)
+		err = k.Give(ctx, root, a.Slow)
 	}
 	return i, root, err
 }

@@ -8,10 +8,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"cloister/api"
-	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
@@ -65,7 +63,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 		return none, err
 	}
 	defer c.Close()
-	info, err := enterable(ctx, c, name)
+	info, err := cli.Enterable(ctx, c, name)
 	if err != nil {
 		return none, a.SessionError(ctx, c, name, err)
 	}
@@ -103,33 +101,6 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 		a.Notice("cloister: %s of files and programs were not recorded: %v", cli.Count(int(min(missed, 1<<30)), "event"), why)
 	}
 	return status, err
-}
-
-// enterable finds a session and waits for one that is about to run, or on its
-// way back to the guardian: what its shim deposits for exec comes a moment after
-// its name.
-func enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, cli.ComeBack)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info, err := c.Session(ctx, name)
-		switch {
-		case err != nil:
-			return info, err
-		case info.State == api.StateRunning && len(info.Exec) > 0:
-			return info, nil
-		case info.State != api.StateRunning && info.State != api.StateStarting:
-			return info, cli.Hinted(fmt.Errorf("exec in %s: it is %s", info.Name, info.State),
-				"cloister list shows those that run")
-		}
-		select {
-		case <-ctx.Done():
-			return info, fmt.Errorf("exec in %s: its shim has not said yet how to enter it", info.Name)
-		case <-tick.C:
-		}
-	}
 }
 
 // await passes signals on until the command has ended.
@@ -191,6 +162,11 @@ func deleteKey(env []string, key string) []string {
 type choice struct {
 	name string
 	make func() (sandbox.Driver, error)
+}
+
+// driverOf is a driver in another instance.
+func driverOf(of *cli.App, isolation string) (sandbox.Driver, error) {
+	return (&app{*of}).driverNamed(isolation)
 }
 
 // driverNamed finds the driver of an isolation level; auto is the preferred one.

@@ -94,7 +94,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 	if _, err := x509.SystemCertPool(); err != nil { // read once: before a session writes anything
 		return fmt.Errorf("read the host's certificate authorities: %w", err)
 	}
-	shim := a.self(helper[0], d)
+	shim := a.Self(helper[0], d)
 	shim.Env, shim.Dir = a.DaemonEnvironment(host), "/"
 	forget := func() error { return nil }
 	err = guardian.Run(ctx, guardian.Options{

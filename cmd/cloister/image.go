@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"cloister/agent"
 	"cloister/cmd/cloister/cli"
-	"cloister/host/resolve"
 	"cloister/internal/xdg"
 	"cloister/policy/destination"
 	"cloister/sandbox"
@@ -24,20 +22,6 @@ import (
 func (a *app) imageCommand() *cobra.Command {
 	return cli.Group("image", "The images that a cloister's system can be", a.imageListCommand(), a.imagePullCommand(),
 		a.imageBuildCommand(), a.imageInspectCommand(), a.imageRemoveCommand())
-}
-
-// images is this instance's store.
-func (a *app) images() (*image.Store, error) {
-	dirs, err := a.Dirs()
-	if err != nil {
-		return nil, err
-	}
-	return a.imageStore(dirs), nil
-}
-
-func (a *app) imageStore(d xdg.Dirs) *image.Store {
-	logins := filepath.Join(cmp.Or(a.Env.Get("DOCKER_CONFIG"), filepath.Join(a.Home(), ".docker")), "config.json")
-	return image.Open(filepath.Join(d.Data, "images")).By(resolve.In(d.State, os.Getuid())).LoggedIn(logins)
 }
 
 // keeper is a driver that has images of its own, and is given those of the store.
@@ -69,7 +53,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 	if err != nil {
 		return none, nil, err
 	}
-	if _, unknown := a.imageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.Image) {
+	if _, unknown := a.ImageStore(dirs).Find(named); unknown != nil && !image.IsLocal(f.Image) {
 		root, path, err := k.Find(ctx, f.Image)
 		if _, missing := errors.AsType[noImage](err); err == nil || !missing {
 			return root, path, err
@@ -84,7 +68,7 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 	if err != nil {
 		return none, nil, err
 	}
-	return root, path, k.Give(ctx, root, a.slow)
+	return root, path, k.Give(ctx, root, a.Slow)
 }
 
 // noImage is the error of a driver that has no image of a name.
@@ -103,8 +87,8 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	if err != nil {
 		return none, nil, err
 	}
-	store := a.imageStore(dirs)
-	i, err := store.Get(ctx, named, a.slow)
+	store := a.ImageStore(dirs)
+	i, err := store.Get(ctx, named, a.Slow)
 	if err != nil {
 		return none, nil, err
 	}
@@ -119,9 +103,6 @@ func (a *app) stored(ctx context.Context, f *runFlags, dirs xdg.Dirs) (sandbox.R
 	}
 	return sandbox.Root{Dir: sandbox.HostPath(root), ID: i.ID}, i.Path, nil
 }
-
-// slow tells what takes long.
-func (a *app) slow(text string) { a.Notice("cloister: %s", text) }
 
 // imageLine is one image of `image list --json` and `image inspect`.
 type imageLine struct {
@@ -158,7 +139,7 @@ func (a *app) imageListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the images that are here", Args: cli.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			s, err := a.images()
+			s, err := a.Images()
 			if err != nil {
 				return err
 			}
@@ -198,11 +179,11 @@ func (a *app) imagePullCommand() *cobra.Command {
 		Use: "pull IMAGE", Short: "Fetch an image, also one whose name is here already", Args: cli.Args(1, 1),
 		Example: "  cloister image pull debian:12\n  cloister image pull ./image.tar",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.images()
+			s, err := a.Images()
 			if err != nil {
 				return err
 			}
-			i, err := s.Pull(cmd.Context(), args[0], a.slow)
+			i, err := s.Pull(cmd.Context(), args[0], a.Slow)
 			if err != nil {
 				return err
 			}
@@ -289,7 +270,7 @@ func (a *app) imageBuild(ctx context.Context, f *buildFlags) error {
 	if !f.fromHost {
 		return a.engineBuild(ctx, f)
 	}
-	s, err := a.images()
+	s, err := a.Images()
 	if err != nil {
 		return err
 	}
@@ -297,7 +278,7 @@ func (a *app) imageBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return err
 	}
-	a.slow("copying this machine's packages")
+	a.Slow("copying this machine's packages")
 	i, err := s.FromHost(ctx, image.Host{Root: "/", Packages: f.packages, Programs: programs}, f.tag)
 	if err != nil {
 		return err
@@ -343,7 +324,7 @@ func (a *app) imageInspectCommand() *cobra.Command {
 		Use: "inspect IMAGE", Short: "Tell everything about an image, as JSON", Args: cli.Args(1, 1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.images()
+			s, err := a.Images()
 			if err != nil {
 				return err
 			}
@@ -362,7 +343,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 		Args:              cli.Args(1, 1<<20),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.images()
+			s, err := a.Images()
 			if err != nil {
 				return err
 			}
@@ -393,7 +374,7 @@ func (*app) imageError(err error) error {
 
 // completeImages offers names, and IDs of images without.
 func (a *app) completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.images()
+	s, err := a.Images()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp // Tab is no place for errors
 	}

@@ -98,7 +98,7 @@ type served struct {
 
 // serve serves the client until it goes or the cloister ends.
 func (d *served) serve(ctx context.Context, s *session.Shim) (err error) {
-	info, err := enterable(ctx, s.Client, d.id)
+	info, err := cli.Enterable(ctx, s.Client, d.id)
 	if err != nil {
 		return err
 	}

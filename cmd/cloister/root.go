@@ -15,6 +15,7 @@ import (
 	"cloister/cmd/cloister/projects"
 	"cloister/cmd/cloister/records"
 	"cloister/cmd/cloister/secrets"
+	"cloister/cmd/cloister/server"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,7 @@ func nouns() []noun {
 		{"lsm", ofMachine, func(a *app) *cobra.Command { return judges.Command(&a.App) }},
 		{"prune", ofMachine, (*app).pruneCommand},
 		{"uninstall", ofMachine, (*app).uninstallCommand},
-		{"serve", ofMachine, (*app).serveCommand},
+		{"serve", ofMachine, func(a *app) *cobra.Command { return (&server.Commands{App: &a.App, Driver: driverOf}).Command() }},
 		{"completion", ofMachine, (*app).completionCommand},
 		{"version", ofMachine, (*app).versionCommand},
 	}

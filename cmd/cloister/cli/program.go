@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"os/exec"
+	"path/filepath"
 
 	"cloister/host/resolve"
+	"cloister/internal/xdg"
+	"cloister/session/launch"
 )
 
 // Program is a command of the host that this command starts for the person: found where
@@ -26,4 +29,16 @@ func (a *App) Program(ctx context.Context, name string, args ...string) (*exec.C
 	c := exec.CommandContext(ctx, p.Path, args...)
 	c.Args[0], c.Env = name, env
 	return c, nil
+}
+
+// Self is this program, to be started as a shim by whoever has these folders.
+func (a *App) Self(program string, dirs xdg.Dirs) launch.Self {
+	words := []string{"cloister", "shim"}
+	if a.Debug {
+		words = append(words, "--debug")
+	}
+	if a.Quiet {
+		words = append(words, "--quiet")
+	}
+	return launch.Self{Path: program, Args: words, Logs: filepath.Join(dirs.State, "logs")}
 }

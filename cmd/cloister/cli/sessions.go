@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,4 +100,31 @@ func (a *App) SessionError(ctx context.Context, c *client.Client, name string, e
 		return Hinted(err, "did you mean "+near+"?")
 	}
 	return err
+}
+
+// Enterable finds a session and waits for one that is about to run, or on its
+// way back to the guardian: what its shim deposits for exec comes a moment after
+// its name.
+func Enterable(ctx context.Context, c *client.Client, name string) (api.ExecInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, ComeBack)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		info, err := c.Session(ctx, name)
+		switch {
+		case err != nil:
+			return info, err
+		case info.State == api.StateRunning && len(info.Exec) > 0:
+			return info, nil
+		case info.State != api.StateRunning && info.State != api.StateStarting:
+			return info, Hinted(fmt.Errorf("exec in %s: it is %s", info.Name, info.State),
+				"cloister list shows those that run")
+		}
+		select {
+		case <-ctx.Done():
+			return info, fmt.Errorf("exec in %s: its shim has not said yet how to enter it", info.Name)
+		case <-tick.C:
+		}
+	}
 }

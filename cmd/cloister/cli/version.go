@@ -1,8 +1,6 @@
 package cli
 
-import (
-	"runtime/debug"
-)
+import "runtime/debug"
 
 // released is the version of a release, which script/release sets.
 var released string

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 )
 
 // image is the ID of an image that a tenant's store has by that digest; empty for none.
-func (e *serveEngine) image(tenant, digest string) (string, error) {
+func (e *engine) image(tenant, digest string) (string, error) {
 	store, err := e.images(tenant)
 	if err != nil {
 		return "", err
@@ -34,11 +34,11 @@ func (e *serveEngine) image(tenant, digest string) (string, error) {
 }
 
 // images is the store of a tenant's instance.
-func (e *serveEngine) images(tenant string) (*image.Store, error) {
+func (e *engine) images(tenant string) (*image.Store, error) {
 	r := e.register
 	if r == nil {
 		var err error
-		if r, err = e.app.tenants(); err != nil {
+		if r, err = e.a.tenants(); err != nil {
 			return nil, err
 		}
 	}
@@ -46,15 +46,15 @@ func (e *serveEngine) images(tenant string) (*image.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.images()
+	return t.Images()
 }
 
-func (a *app) serveTemplate() *cobra.Command {
+func (a *Commands) serveTemplate() *cobra.Command {
 	return cli.Group("template", "What sandboxes of a tenant can be made of", a.serveTemplateAdd(), a.serveTemplateList(),
 		a.serveTemplateRemove())
 }
 
-func (a *app) serveTemplateAdd() *cobra.Command {
+func (a *Commands) serveTemplateAdd() *cobra.Command {
 	var forbid, isolation string
 	c := &cobra.Command{
 		Use:   "add TENANT NAME IMAGE",
@@ -90,11 +90,11 @@ func (a *app) serveTemplateAdd() *cobra.Command {
 				}
 				made.Forbid = string(text)
 			}
-			images, err := (&serveEngine{app: a}).images(args[0])
+			images, err := (&engine{a: a}).images(args[0])
 			if err != nil {
 				return err
 			}
-			i, err := images.Get(cmd.Context(), args[2], a.slow)
+			i, err := images.Get(cmd.Context(), args[2], a.Slow)
 			if err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (a *app) serveTemplateAdd() *cobra.Command {
 }
 
 // templates are those of a tenant that there is.
-func (a *app) templates(of, tenant string) (*templates.Store, error) {
+func (a *Commands) templates(of, tenant string) (*templates.Store, error) {
 	r, err := a.tenants()
 	if err != nil {
 		return nil, err
@@ -124,18 +124,18 @@ func (a *app) templates(of, tenant string) (*templates.Store, error) {
 	return templates.Open(r.Home(tenant)), nil
 }
 
-func (a *app) recordTemplate(ctx context.Context, tenant, action string) func(templates.Template) error {
+func (a *Commands) recordTemplate(ctx context.Context, tenant, action string) func(templates.Template) error {
 	return func(t templates.Template) error {
 		r, err := a.tenants()
 		if err != nil {
 			return err
 		}
-		return (&serveEngine{app: a}).Record(ctx, serve.Place{Tenant: tenant, Dir: r.Home(tenant)},
+		return (&engine{a: a}).Record(ctx, serve.Place{Tenant: tenant, Dir: r.Home(tenant)},
 			serve.Act{Kind: serve.ActTemplate, Action: action, Resource: t.Name + " " + t.Made.Image})
 	}
 }
 
-func (a *app) serveTemplateList() *cobra.Command {
+func (a *Commands) serveTemplateList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "list TENANT", Short: "List a tenant's templates", Args: cli.Args(1, 1), ValidArgsFunction: a.completeTenants,
@@ -163,7 +163,7 @@ func (a *app) serveTemplateList() *cobra.Command {
 	return c
 }
 
-func (a *app) serveTemplateRemove() *cobra.Command {
+func (a *Commands) serveTemplateRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove TENANT NAME", Short: "Remove a template; its sandboxes and its image stay", Args: cli.Args(2, 2),
 		ValidArgsFunction: a.completeTenants,

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -24,10 +24,10 @@ import (
 	"cloister/session/launch"
 )
 
-// serveEngine starts sessions in the instances of tenants, as cloister run -d does in the
+// engine starts sessions in the instances of tenants, as cloister run -d does in the
 // person's own.
-type serveEngine struct {
-	app      *app
+type engine struct {
+	a        *Commands
 	program  string
 	register *tenants.Register
 
@@ -37,25 +37,25 @@ type serveEngine struct {
 
 // at is this program in a tenant's instance: with folders of its own, and nothing of the
 // person's environment.
-func (e *serveEngine) at(p serve.Place) (*app, error) {
-	d, err := e.app.Dirs()
+func (e *engine) at(p serve.Place) (*cli.App, error) {
+	d, err := e.a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	t := *e.app
+	t := *e.a.App
 	t.Env = cli.Environ{
 		"HOME": serve.Home, "USER": serve.User, "LANG": "C.UTF-8", "TZ": "UTC",
 		"PATH":            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"XDG_CONFIG_HOME": filepath.Join(p.Dir, "config"), "XDG_STATE_HOME": filepath.Join(p.Dir, "state"),
 		"XDG_DATA_HOME": filepath.Join(p.Dir, "data"), "XDG_RUNTIME_DIR": filepath.Join(d.Runtime, "s", p.Tenant),
 	}
-	if engine := e.app.Env.Get("DOCKER_HOST"); engine != "" {
+	if engine := e.a.Env.Get("DOCKER_HOST"); engine != "" {
 		t.Env["DOCKER_HOST"] = engine
 	}
 	return &t, nil
 }
 
-func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) (serve.Live, error) {
+func (e *engine) Start(ctx context.Context, p serve.Place, o launch.Order) (serve.Live, error) {
 	t, err := e.at(p)
 	if err != nil {
 		return serve.Live{}, err
@@ -64,14 +64,14 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 	if err != nil {
 		return serve.Live{}, err
 	}
-	own, err := e.app.Dirs()
+	own, err := e.a.Dirs()
 	if err == nil {
 		err = pods.Lend(own, dirs)
 	}
 	if err != nil {
 		return serve.Live{}, err
 	}
-	self := t.self(e.program, dirs)
+	self := t.Self(e.program, dirs)
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		self.Env = append(self.Env, name+"="+t.Env[name])
 	}
@@ -109,17 +109,17 @@ func (e *serveEngine) Start(ctx context.Context, p serve.Place, o launch.Order) 
 }
 
 // live reads how a session is entered.
-func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan struct{}) (serve.Live, error) {
+func (e *engine) live(ctx context.Context, t *cli.App, name string, gone <-chan struct{}) (serve.Live, error) {
 	c, err := t.Reach(ctx)
 	if err != nil {
 		return serve.Live{}, err
 	}
 	defer c.Close()
-	info, err := enterable(ctx, c, name)
+	info, err := cli.Enterable(ctx, c, name)
 	if err != nil {
 		return serve.Live{}, err
 	}
-	d, err := t.driverNamed(info.Isolation)
+	d, err := e.a.Driver(t, info.Isolation)
 	if err != nil {
 		return serve.Live{}, err
 	}
@@ -138,7 +138,7 @@ func (e *serveEngine) live(ctx context.Context, t *app, name string, gone <-chan
 	return live, nil
 }
 
-func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (serve.Live, error) {
+func (e *engine) Find(ctx context.Context, p serve.Place, name string) (serve.Live, error) {
 	t, err := e.at(p)
 	if err != nil {
 		return serve.Live{}, err
@@ -152,7 +152,7 @@ func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (ser
 	}
 	defer c.Close()
 	info, err := c.Session(ctx, name)
-	if sessionMissing(err) || err == nil && info.State != api.StateRunning && info.State != api.StateStarting {
+	if missing(err) || err == nil && info.State != api.StateRunning && info.State != api.StateStarting {
 		return serve.Live{}, serve.ErrNoSession
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func (e *serveEngine) Find(ctx context.Context, p serve.Place, name string) (ser
 	return e.live(ctx, t, name, gone)
 }
 
-func sessionMissing(err error) bool {
+func missing(err error) bool {
 	refused, ok := errors.AsType[*api.Error](err)
 	return ok && refused.Code == api.CodeNotFound
 }
@@ -182,7 +182,7 @@ var actKinds = map[serve.ActKind]audit.Kind{
 	serve.ActPerson: audit.TenantPerson,
 }
 
-func (e *serveEngine) Record(ctx context.Context, p serve.Place, a serve.Act) error {
+func (e *engine) Record(ctx context.Context, p serve.Place, a serve.Act) error {
 	return e.write(ctx, p, api.TenantRecord{
 		Session: a.Session, Kind: actKinds[a.Kind], Action: a.Action, Resource: termsafe.Clip(a.Resource, maxActShown),
 		Reason: "a request to cloister serve",
@@ -194,7 +194,7 @@ const maxActShown = 4 << 10
 
 // write has the guardian of a tenant's instance write a record; it is started where there
 // is none.
-func (e *serveEngine) write(ctx context.Context, p serve.Place, r api.TenantRecord) error {
+func (e *engine) write(ctx context.Context, p serve.Place, r api.TenantRecord) error {
 	t, err := e.at(p)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (e *serveEngine) write(ctx context.Context, p serve.Place, r api.TenantReco
 	return nil
 }
 
-func (e *serveEngine) Narrow(ctx context.Context, p serve.Place, name string, forbid []api.CedarFile) error {
+func (e *engine) Narrow(ctx context.Context, p serve.Place, name string, forbid []api.CedarFile) error {
 	t, err := e.at(p)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (e *serveEngine) Narrow(ctx context.Context, p serve.Place, name string, fo
 // stopGrace is how long a sandbox's own first command may take to end.
 const stopGrace = 2 * time.Second
 
-func (e *serveEngine) Stop(ctx context.Context, p serve.Place, name, why string) error {
+func (e *engine) Stop(ctx context.Context, p serve.Place, name, why string) error {
 	t, err := e.at(p)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (e *serveEngine) Stop(ctx context.Context, p serve.Place, name, why string)
 		return err
 	}
 	defer c.Close()
-	if _, err = c.StopSession(ctx, name, why, stopGrace); sessionMissing(err) {
+	if _, err = c.StopSession(ctx, name, why, stopGrace); missing(err) {
 		return serve.ErrNoSession
 	}
 	if err != nil {

@@ -1,4 +1,13 @@
-package main
+// Package server is the command that gives sandboxes to programs and tenants, and those about tenants, keys and
+// templates.
+//
+// The promise: each tenant is an instance of its own, of whose guardian and record nothing is shared with the
+// person's, and what is changed about a tenant is recorded first.
+//
+// It answers no request and keeps no tenant itself: the rooms of serve do.
+//
+// Most readers want [Commands].
+package server
 
 import (
 	"context"
@@ -18,6 +27,7 @@ import (
 	"cloister/cmd/cloister/replicas"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
+	"cloister/sandbox"
 	"cloister/serve"
 	"cloister/serve/certs"
 	"cloister/serve/database"
@@ -31,6 +41,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Commands are the commands of one invocation.
+type Commands struct {
+	*cli.App
+	// Driver is that of an isolation level, in an instance.
+	Driver func(of *cli.App, isolation string) (sandbox.Driver, error)
+}
+
 // serveFlags are the flags of serve, as typed.
 type serveFlags struct {
 	e2b, domain, cert, key string
@@ -40,7 +57,8 @@ type serveFlags struct {
 	others                 replicas.Flags
 }
 
-func (a *app) serveCommand() *cobra.Command {
+// Command is serve, with the verbs about tenants, keys and templates.
+func (a *Commands) Command() *cobra.Command {
 	f := &serveFlags{}
 	c := &cobra.Command{
 		Use:   "serve --e2b ADDR [flags]",
@@ -65,7 +83,7 @@ it. Without a certificate only an address of the loopback is listened on.`,
 	fl.StringVar(&f.claim, "claim", "groups", "the claim of a token whose values are roles")
 	fl.StringArrayVar(&f.roles, "role", nil, "`VALUE=TENANT[:read]`, what a value of the claim may do")
 	fl.DurationVar(&f.drain, "drain", 10*time.Second, "how long requests under way may take at the end")
-	f.others.Add(&a.App, c)
+	f.others.Add(a.App, c)
 	c.AddCommand(a.serveTenant(), a.serveKey(), a.serveTemplate(), serveInside())
 	return c
 }
@@ -88,12 +106,12 @@ func (f *serveFlags) people(ctx context.Context) (*people.Provider, error) {
 // serveDir is where everything of the server lies.
 func serveDir(d xdg.Dirs) string { return filepath.Join(d.Data, "serve") }
 
-func (a *app) tenants() (*tenants.Register, error) {
+func (a *Commands) tenants() (*tenants.Register, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	shared, err := replicas.Open(&a.App, "", "", 0)
+	shared, err := replicas.Open(a.App, "", "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +122,7 @@ func (a *app) tenants() (*tenants.Register, error) {
 }
 
 // served gives the register that a server answers by, and what it shares with others; nil for none.
-func (a *app) served(f *serveFlags, l net.Listener) (*tenants.Register, *database.Client, error) {
+func (a *Commands) served(f *serveFlags, l net.Listener) (*tenants.Register, *database.Client, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +130,7 @@ func (a *app) served(f *serveFlags, l net.Listener) (*tenants.Register, *databas
 	if err := os.MkdirAll(serveDir(d), 0o700); err != nil {
 		return nil, nil, fmt.Errorf("serve: %w", err)
 	}
-	shared, err := f.others.Shared(&a.App, serveDir(d), f.domain, f.cert != "", l)
+	shared, err := f.others.Shared(a.App, serveDir(d), f.domain, f.cert != "", l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,7 +165,7 @@ func (f *serveFlags) listen() (net.Listener, error) {
 	return l, nil
 }
 
-func (a *app) serve(ctx context.Context, f *serveFlags) error {
+func (a *Commands) serve(ctx context.Context, f *serveFlags) error {
 	l, err := f.listen()
 	if err != nil {
 		return err
@@ -179,15 +197,15 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	engine := &serveEngine{app: a, program: program, register: register}
+	runs := &engine{a: a, program: program, register: register}
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
-		Engine: engine, Tenants: register, Shared: shared, Program: program, Log: log,
+		Engine: runs, Tenants: register, Shared: shared, Program: program, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	options := e2b.Options{
-		Host: host, Tenants: register, People: persons, Images: engine.image, Domain: f.domain, Log: log,
+		Host: host, Tenants: register, People: persons, Images: runs.image, Domain: f.domain, Log: log,
 	}
 	if shared != nil {
 		defer shared.Close()
@@ -209,7 +227,7 @@ const (
 )
 
 // answer serves until the context ends, and then lets what is under way end.
-func (a *app) answer(
+func (a *Commands) answer(
 	ctx context.Context, f *serveFlags, l net.Listener, h http.Handler, parted <-chan error, log *slog.Logger,
 ) (err error) {
 	server := &http.Server{

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) serveTenantConfigure() *cobra.Command {
+func (a *Commands) serveTenantConfigure() *cobra.Command {
 	return &cobra.Command{
 		Use:               "configure NAME FILE",
 		Short:             "Give a tenant of several servers another configuration, on all of them",
@@ -44,7 +44,7 @@ func (a *app) serveTenantConfigure() *cobra.Command {
 	}
 }
 
-func (a *app) configured(ctx context.Context, r *tenants.Register, name, text string) error {
+func (a *Commands) configured(ctx context.Context, r *tenants.Register, name, text string) error {
 	err := r.Configure(name, text, func() error {
 		return a.recordTenant(ctx, r, name, audit.TenantAdd, name+" configured")
 	})

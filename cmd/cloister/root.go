@@ -7,15 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"cloister/cmd/cloister/approvals"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
-	"cloister/cmd/cloister/policies"
-	"cloister/cmd/cloister/projects"
-	"cloister/cmd/cloister/records"
-	"cloister/cmd/cloister/secrets"
-	"cloister/cmd/cloister/server"
 	"cloister/internal/nearest"
 
 	"github.com/spf13/cobra"
@@ -45,7 +39,7 @@ func nouns() []noun {
 		{"logs", ofCloisters, (*app).logsCommand},
 		{"path", ofCloisters, (*app).pathCommand},
 		{"worktree", ofCloisters, (*app).worktreeCommand},
-		{"project", ofCloisters, func(a *app) *cobra.Command { return (&projects.Commands{App: &a.App}).Command() }},
+		{"project", ofCloisters, func(a *app) *cobra.Command { return a.projects().Command() }},
 		{"diff", ofChanges, overlay((*overlays.Commands).DiffCommand)},
 		{"apply", ofChanges, overlay((*overlays.Commands).ApplyCommand)},
 		{"discard", ofChanges, overlay((*overlays.Commands).DiscardCommand)},
@@ -55,10 +49,8 @@ func nouns() []noun {
 		{"restore", ofChanges, overlay((*overlays.Commands).RestoreCommand)},
 		{"fork", ofChanges, overlay((*overlays.Commands).ForkCommand)},
 		{"compare", ofChanges, overlay((*overlays.Commands).CompareCommand)},
-		{"approvals", ofRules, func(a *app) *cobra.Command { return (&approvals.Commands{App: &a.App}).Command() }},
-		{"policy", ofRules, func(a *app) *cobra.Command {
-			return (&policies.Commands{App: &a.App, Servers: a.mcpNames}).Command()
-		}},
+		{"approvals", ofRules, func(a *app) *cobra.Command { return a.approvals().Command() }},
+		{"policy", ofRules, func(a *app) *cobra.Command { return a.policies().Command() }},
 		{"mcp", ofRules, (*app).mcpCommand},
 		{"secret", ofRules, func(a *app) *cobra.Command { return a.secrets().Command() }},
 		{"audit", ofRules, func(a *app) *cobra.Command { return a.records().AuditCommand() }},
@@ -73,27 +65,10 @@ func nouns() []noun {
 		{"lsm", ofMachine, func(a *app) *cobra.Command { return judges.Command(&a.App) }},
 		{"prune", ofMachine, (*app).pruneCommand},
 		{"uninstall", ofMachine, (*app).uninstallCommand},
-		{"serve", ofMachine, func(a *app) *cobra.Command { return (&server.Commands{App: &a.App, Driver: driverOf}).Command() }},
+		{"serve", ofMachine, func(a *app) *cobra.Command { return a.server().Command() }},
 		{"completion", ofMachine, (*app).completionCommand},
 		{"version", ofMachine, (*app).versionCommand},
 	}
-}
-
-// records are the commands about the record.
-func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
-
-// secrets are the commands about secrets.
-func (a *app) secrets() *secrets.Commands { return &secrets.Commands{App: &a.App} }
-
-// overlays are the commands about overlay workspaces.
-func (a *app) overlays() *overlays.Commands {
-	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach,
-		Watch: (&approvals.Commands{App: &a.App}).WatchTime}
-}
-
-// overlay is a command of theirs.
-func overlay(of func(*overlays.Commands) *cobra.Command) func(*app) *cobra.Command {
-	return func(a *app) *cobra.Command { return of(a.overlays()) }
 }
 
 type noun struct {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"cloister/cmd/cloister/approvals"
+	"cloister/cmd/cloister/overlays"
+	"cloister/cmd/cloister/policies"
+	"cloister/cmd/cloister/projects"
+	"cloister/cmd/cloister/records"
+	"cloister/cmd/cloister/secrets"
+	"cloister/cmd/cloister/server"
+
+	"github.com/spf13/cobra"
+)
+
+// records are the commands about the record.
+func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
+
+// secrets are the commands about secrets.
+func (a *app) secrets() *secrets.Commands { return &secrets.Commands{App: &a.App} }
+
+// approvals are the commands about what waits for a person.
+func (a *app) approvals() *approvals.Commands { return &approvals.Commands{App: &a.App} }
+
+// projects are the commands about projects.
+func (a *app) projects() *projects.Commands { return &projects.Commands{App: &a.App} }
+
+// policies are the commands about the policy.
+func (a *app) policies() *policies.Commands {
+	return &policies.Commands{App: &a.App, Servers: a.mcpNames}
+}
+
+// server is the command that serves tenants.
+func (a *app) server() *server.Commands { return &server.Commands{App: &a.App, Driver: driverOf} }
+
+// overlays are the commands about overlay workspaces.
+func (a *app) overlays() *overlays.Commands {
+	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach,
+		Watch: a.approvals().WatchTime}
+}
+
+// overlay is a command of theirs.
+func overlay(of func(*overlays.Commands) *cobra.Command) func(*app) *cobra.Command {
+	return func(a *app) *cobra.Command { return of(a.overlays()) }
+}

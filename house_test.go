@@ -227,7 +227,8 @@ var packages = map[string]string{
 	"ui/tui":                    "the whole screen of approvals watch",
 	"ui/tui/moments":            "its page of time",
 	"ui/tui/pen":                "lines for a terminal's screen",
-	"hostexec":                  "rules, digest and run of host commands, and the caller inside",
+	"hostexec/hostrules":        "what rules say of a command for the host",
+	"hostexec":                  "digest and run of host commands, and the caller inside",
 	"host/resolve":              "where paths and programs of the host lead, and who chose that",
 	"host/taint":                "the register of places that a payload could ever write",
 	"internal/authority":        "one canonical spelling of a destination",
@@ -412,7 +413,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {12000, "one file for each noun; nothing in one file knows another"},
+	"cmd/cloister":   {8500, "one file for each noun, and the order of a run (shim.go); devcontainer and image are the next to move out"},
 	"egress":         {5420, "tunnels, proxies, requests that are read, their edits and limits end in one path of judgement (request.go); parsers, copying and bodies have rooms below; SSH and PostgreSQL are the next to move out"},
 	"guardian":       {5100, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},

@@ -7,12 +7,12 @@
 // command has no terminal, no descriptors but its three streams, a deadline and
 // a bound on its output, and nothing of it outlives it or its caller.
 //
-// It does not judge alone: [Rules] say what a rule says, and who calls decides
+// It does not judge: hostexec/rules says what a rule says, and the caller decides
 // about asks, records, and then runs. What an approved program does with the
 // rights of the person is that program's own: package managers and builds run
 // what the project says.
 //
-// Most readers want [Compile], [Prepare] and [Command.Run].
+// Most readers want [Prepare] and [Command.Run].
 package hostexec
 
 import (

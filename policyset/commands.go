@@ -8,25 +8,25 @@ import (
 
 	"cloister/config"
 	"cloister/git"
-	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/internal/source"
 	"cloister/policy"
 )
 
 // hostRules compiles the rules for host commands, each problem with its place.
-func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
-	var list []hostexec.Rule
+func hostRules(h config.Hostexec) (*hostrules.Set, error) {
+	var list []hostrules.Rule
 	var errs []error
 	for _, one := range []struct {
 		effect policy.Effect
 		rules  []config.CommandRule
 	}{{policy.Deny, h.Deny}, {policy.Ask, h.ManualApprove}, {policy.Allow, h.AutoApprove}} {
 		for _, r := range one.rules {
-			rule := hostexec.Rule{
+			rule := hostrules.Rule{
 				Effect: one.effect, Pattern: r.Pattern, Program: r.Program, Args: r.Args, Flags: r.Flags,
 				Place: fmt.Sprintf("%s:%d", filepath.Base(r.Place.File), r.Place.Line),
 			}
-			err := hostexec.Check(rule)
+			err := hostrules.Check(rule)
 			if err == nil && rule.Program == "git" {
 				rule.Args, err = gitRule(rule.Args)
 			}
@@ -40,8 +40,8 @@ func hostRules(h config.Hostexec) (*hostexec.Rules, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	rules, _ := hostexec.Compile(list) // each was checked
-	return rules, nil
+	compiled, _ := hostrules.Compile(list) // each was checked
+	return compiled, nil
 }
 
 // gitRule holds a rule about fetch or push to the one spelling that a remote has.

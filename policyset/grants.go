@@ -4,12 +4,12 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/egress"
-	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 )
 
 // grants is what a session may do besides policy: how much, and which commands of
 // the host. Most projects have no word of their own.
-func (l *Set) grants(files []api.ProjectFile) (egress.Quota, *hostexec.Rules, error) {
+func (l *Set) grants(files []api.ProjectFile) (egress.Quota, *hostrules.Set, error) {
 	if len(files) == 0 || l.config == nil {
 		return quotaOf(l.config), l.host, nil
 	}

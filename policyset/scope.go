@@ -8,7 +8,7 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/egress"
-	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/internal/source"
 	"cloister/secret"
 )
@@ -22,7 +22,7 @@ type Scope struct {
 	shared   int // how many of the servers are config.yaml's, first
 	Logins   []*config.Login
 	Quota    egress.Quota
-	Host     *hostexec.Rules
+	Host     *hostrules.Set
 }
 
 // Scope is that of a session with these files of its project.

@@ -21,7 +21,7 @@ import (
 	"cloister/api"
 	"cloister/config"
 	"cloister/host/resolve"
-	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/internal/authority"
 	"cloister/internal/reading"
 	"cloister/internal/source"
@@ -38,7 +38,7 @@ type Set struct {
 	base    *policy.Snapshot
 	input   policy.Input
 	config  *config.Config
-	host    *hostexec.Rules
+	host    *hostrules.Set
 	answers []config.Decisions
 	notices []string
 	// bindings say where secrets may go.

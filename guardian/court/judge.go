@@ -4,6 +4,7 @@ package court
 
 import (
 	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/policy"
 )
 
@@ -11,4 +12,4 @@ import (
 func Judge(s *policy.Snapshot, r policy.Request) policy.Verdict { return policy.Decide(s, r) }
 
 // JudgeCommand is what the rules of host commands say.
-func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) policy.Verdict { return rules.Judge(c) }
+func JudgeCommand(rules *hostrules.Set, c *hostexec.Command) policy.Verdict { return rules.Judge(c) }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/policy"
 )
 
@@ -20,7 +21,7 @@ func Judge(s *policy.Snapshot, r policy.Request) policy.Verdict {
 }
 
 // JudgeCommand lets every host command pass that asks or is refused by a rule.
-func JudgeCommand(rules *hostexec.Rules, c *hostexec.Command) policy.Verdict {
+func JudgeCommand(rules *hostrules.Set, c *hostexec.Command) policy.Verdict {
 	v := rules.Judge(c)
 	if os.Getenv("CLOISTER_LAYER_OFF") == "commands" {
 		v.Effect = policy.Allow

@@ -1,4 +1,14 @@
-package hostexec
+// Package hostrules decides about commands for the host by what a person wrote down: patterns, and programs with what
+// they may be given.
+//
+// The promise: a rule that allows or asks speaks of a whole command; deny comes before ask, ask before allow, and what
+// no rule names is denied. Git on the host, shells and known ways out of a wide pattern are never allowed by a pattern
+// alone.
+//
+// It runs nothing: package hostexec does.
+//
+// Most readers want [Compile] and [Set.Judge].
+package hostrules
 
 import (
 	"fmt"
@@ -9,6 +19,7 @@ import (
 	"strings"
 	"sync"
 
+	"cloister/hostexec"
 	"cloister/internal/source"
 	"cloister/policy"
 )
@@ -23,8 +34,8 @@ type Rule struct {
 	Place   string   // file:line
 }
 
-// Rules is a compiled set. The zero value denies everything.
-type Rules struct {
+// Set is the rules, compiled. The zero value denies everything.
+type Set struct {
 	deny, ask, auto []rule
 }
 
@@ -59,8 +70,8 @@ func (r *rule) verdict(effect policy.Effect, reason string) policy.Verdict {
 
 // Compile checks every rule. An allow or ask pattern must speak of a whole
 // command: what is not anchored at both ends would let anything follow.
-func Compile(list []Rule) (*Rules, []error) {
-	var out Rules
+func Compile(list []Rule) (*Set, []error) {
+	var out Set
 	var errs []error
 	for _, r := range list {
 		c := rule{Rule: r}
@@ -156,15 +167,15 @@ func (r *rule) checkTyped() error {
 }
 
 // Any reports whether there is a rule that could let something run.
-func (r *Rules) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
+func (r *Set) Any() bool { return r != nil && len(r.ask)+len(r.auto) > 0 }
 
 // Judge says what the rules say of c: deny, then ask, then auto, and deny for
 // what no rule names.
-func (r *Rules) Judge(c *Command) policy.Verdict {
+func (r *Set) Judge(c *hostexec.Command) policy.Verdict {
 	if why := never(c); why != "" {
 		return policy.Verdict{Rule: "built in", Reason: why}
 	}
-	line := Line(c.Argv)
+	line := hostexec.Line(c.Argv)
 	// In single quotes, where YAML takes a backslash as it is.
 	hint := "in config.yaml: hostexec: {manual_approve: [{pattern: '^" +
 		strings.ReplaceAll(regexp.QuoteMeta(line), "'", "''") + "$'}]}"
@@ -205,7 +216,7 @@ const (
 	unknown
 )
 
-func (r *rule) match(c *Command, line string) (matched, string) {
+func (r *rule) match(c *hostexec.Command, line string) (matched, string) {
 	if r.re != nil {
 		if r.re.MatchString(line) {
 			return yes, ""
@@ -215,7 +226,7 @@ func (r *rule) match(c *Command, line string) (matched, string) {
 	return r.matchTyped(c)
 }
 
-func (r *rule) matchTyped(c *Command) (matched, string) {
+func (r *rule) matchTyped(c *hostexec.Command) (matched, string) {
 	if filepath.IsAbs(r.Program) {
 		if c.Program != r.Program && c.Real != r.Program {
 			return no, ""

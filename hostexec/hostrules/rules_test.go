@@ -1,32 +1,13 @@
-package hostexec_test
+package hostrules_test
 
 import (
-	"bufio"
-	"bytes"
 	"strings"
 	"testing"
 
 	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/policy"
 )
-
-func TestLine(t *testing.T) {
-	for _, c := range []struct {
-		argv []string
-		want string
-	}{
-		{[]string{"npm", "install"}, "npm install"},
-		{[]string{"npm", "install left-pad"}, "npm 'install left-pad'"},
-		{[]string{"echo", ""}, "echo ''"},
-		{[]string{"echo", "it's"}, `echo 'it'\''s'`},
-		{[]string{"echo", ";", "$(id)", "a\nb"}, "echo ';' '$(id)' 'a\nb'"},
-		{[]string{"git", "log", "--format=%H"}, "git log --format=%H"},
-	} {
-		if got := hostexec.Line(c.argv); got != c.want {
-			t.Errorf("%q: %s, want %s", c.argv, got, c.want)
-		}
-	}
-}
 
 // HX-02: a pattern speaks of a whole command, or the loader refuses it.
 func TestPatternsAreAnchored(t *testing.T) {
@@ -48,20 +29,20 @@ func TestPatternsAreAnchored(t *testing.T) {
 		{"^(unclosed$", false},
 	} {
 		for _, effect := range []policy.Effect{policy.Ask, policy.Allow} {
-			if err := hostexec.Check(hostexec.Rule{Effect: effect, Pattern: c.pattern}); (err == nil) != c.good {
+			if err := hostrules.Check(hostrules.Rule{Effect: effect, Pattern: c.pattern}); (err == nil) != c.good {
 				t.Errorf("%s: %v", c.pattern, err)
 			}
 		}
 	}
-	if err := hostexec.Check(hostexec.Rule{Effect: policy.Deny, Pattern: "^git push --force"}); err != nil {
+	if err := hostrules.Check(hostrules.Rule{Effect: policy.Deny, Pattern: "^git push --force"}); err != nil {
 		t.Errorf("a deny may be wide: %v", err)
 	}
-	for _, r := range []hostexec.Rule{
+	for _, r := range []hostrules.Rule{
 		{}, {Pattern: "^a$", Program: "a"}, {Pattern: "^a$", Args: []string{"b"}}, {Program: "./a"},
 		{Program: "a", Args: []string{"<pth>"}}, {Program: "a", Args: []string{"..."}}, {Program: "a", Args: []string{"<any>", "...", "b"}},
 		{Program: "a", Flags: []string{"v"}}, {Program: "a", Flags: []string{"--x=<y>"}},
 	} {
-		if err := hostexec.Check(r); err == nil {
+		if err := hostrules.Check(r); err == nil {
 			t.Errorf("%+v passed", r)
 		}
 	}
@@ -72,9 +53,9 @@ func command(argv ...string) *hostexec.Command {
 	return &hostexec.Command{Argv: argv, Program: path, Real: path}
 }
 
-func rules(t *testing.T, list ...hostexec.Rule) *hostexec.Rules {
+func compiled(t *testing.T, list ...hostrules.Rule) *hostrules.Set {
 	t.Helper()
-	r, errs := hostexec.Compile(list)
+	r, errs := hostrules.Compile(list)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -83,19 +64,19 @@ func rules(t *testing.T, list ...hostexec.Rule) *hostexec.Rules {
 
 func TestJudge(t *testing.T) {
 	const deny, ask, auto = policy.Deny, policy.Ask, policy.Allow
-	r := rules(t,
-		hostexec.Rule{Effect: auto, Pattern: "^npm install$"},
-		hostexec.Rule{Effect: auto, Pattern: "^npm test.*$"},
-		hostexec.Rule{Effect: ask, Pattern: "^npm install .+$"},
-		hostexec.Rule{Effect: deny, Pattern: "^npm install evil"},
-		hostexec.Rule{Effect: auto, Program: "go", Args: []string{"mod", "tidy"}, Flags: []string{"-v", "-compat=<any>"}},
-		hostexec.Rule{Effect: auto, Program: "go", Args: []string{"test", "<path>", "..."}},
-		hostexec.Rule{Effect: auto, Program: "gh", Args: []string{"pr", "view", "<any>"}, Flags: []string{"-R acme/tool", "--repo=acme/tool", "--json <any>", "--web-not=<path>"}},
-		hostexec.Rule{Effect: auto, Program: "add", Args: []string{"<package>", "..."}},
-		hostexec.Rule{Effect: auto, Program: "/opt/tool", Args: []string{"<ref>"}},
-		hostexec.Rule{Effect: auto, Pattern: "^(rg|find|tar|make|bash|env|python3) .*$"},
-		hostexec.Rule{Effect: ask, Pattern: "^git .*$"},
-		hostexec.Rule{Effect: auto, Pattern: "^cloister .*$"},
+	r := compiled(t,
+		hostrules.Rule{Effect: auto, Pattern: "^npm install$"},
+		hostrules.Rule{Effect: auto, Pattern: "^npm test.*$"},
+		hostrules.Rule{Effect: ask, Pattern: "^npm install .+$"},
+		hostrules.Rule{Effect: deny, Pattern: "^npm install evil"},
+		hostrules.Rule{Effect: auto, Program: "go", Args: []string{"mod", "tidy"}, Flags: []string{"-v", "-compat=<any>"}},
+		hostrules.Rule{Effect: auto, Program: "go", Args: []string{"test", "<path>", "..."}},
+		hostrules.Rule{Effect: auto, Program: "gh", Args: []string{"pr", "view", "<any>"}, Flags: []string{"-R acme/tool", "--repo=acme/tool", "--json <any>", "--web-not=<path>"}},
+		hostrules.Rule{Effect: auto, Program: "add", Args: []string{"<package>", "..."}},
+		hostrules.Rule{Effect: auto, Program: "/opt/tool", Args: []string{"<ref>"}},
+		hostrules.Rule{Effect: auto, Pattern: "^(rg|find|tar|make|bash|env|python3) .*$"},
+		hostrules.Rule{Effect: ask, Pattern: "^git .*$"},
+		hostrules.Rule{Effect: auto, Pattern: "^cloister .*$"},
 	)
 	for _, c := range []struct {
 		argv []string
@@ -161,55 +142,16 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%q passed for a ref", ref)
 		}
 	}
-	var none *hostexec.Rules
+	var none *hostrules.Set
 	if v := none.Judge(command("ls")); v.Effect != deny {
 		t.Errorf("no rules: %+v", v)
 	}
 }
 
-func TestGrantsTellCommandsApart(t *testing.T) {
-	seen := map[string]int{}
-	for i, c := range []hostexec.Command{
-		{Argv: []string{"a", "b c"}},
-		{Argv: []string{"a", "b", "c"}},
-		{Argv: []string{"a", "b\xff"}},
-		{Argv: []string{"a", "b\xfe"}},
-		{Argv: []string{"a", "b\ufffd"}},
-		{Argv: []string{"a"}, Dir: "/x"},
-		{Argv: []string{"a"}, Dir: "/y"},
-		{Argv: []string{"a"}, Sum: "1"},
-		{Argv: []string{"a"}, Inode: "1"},
-		{Argv: []string{"a"}, Program: "/p"},
-		{Argv: []string{"a"}, Real: "/p"},
-		{Argv: []string{"a"}, Env: []string{"X=1"}},
-		{Argv: []string{"a"}, Operands: []hostexec.Operand{{Arg: 1, Path: "x", Sum: "1"}}},
-		{Argv: []string{"a"}, Operands: []hostexec.Operand{{Arg: 1, Path: "x", Sum: "2"}}},
-	} {
-		g := c.Grant()
-		if other, twice := seen[g]; twice || !strings.HasPrefix(g, "sha256:") {
-			t.Errorf("commands %d and %d have the grant %q", other, i, g)
-		}
-		seen[g] = i
-		if c.Digest("s", "p", "q", "n") == c.Digest("s", "p", "q", "m") || c.Digest("s", "p", "q", "n") == g {
-			t.Errorf("command %d: the digest does not hold the nonce", i)
-		}
-	}
-}
-
-func FuzzReadRequest(f *testing.F) {
-	f.Add([]byte(`{"argv":["bHM="],"dir":"Lw=="}` + "\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		req, err := hostexec.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
-		if err == nil && !bytes.Contains(text, []byte("\n")) {
-			t.Fatalf("%+v of half a request", req)
-		}
-	})
-}
-
 func FuzzJudge(f *testing.F) {
 	f.Add("npm", "install", "x")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		r := rules(t, hostexec.Rule{Effect: policy.Allow, Pattern: "^npm install( [a-z]+)?$"})
+		r := compiled(t, hostrules.Rule{Effect: policy.Allow, Pattern: "^npm install( [a-z]+)?$"})
 		got := r.Judge(&hostexec.Command{Argv: []string{a, b, c}, Program: "/x", Real: "/x"})
 		lower := c != "" && !strings.ContainsFunc(c, func(r rune) bool { return r < 'a' || r > 'z' })
 		if got.Effect == policy.Allow && (a != "npm" || b != "install" || !lower) {

@@ -1,10 +1,10 @@
-package hostexec_test
+package hostrules_test
 
 import (
 	"strings"
 	"testing"
 
-	"cloister/hostexec"
+	"cloister/hostexec/hostrules"
 	"cloister/policy"
 )
 
@@ -14,15 +14,15 @@ const (
 )
 
 func TestJudgeGit(t *testing.T) {
-	r := rules(t,
-		hostexec.Rule{Effect: policy.Deny, Pattern: "^git push --force"},
-		hostexec.Rule{Effect: policy.Deny, Program: "git", Args: []string{"push", other, "main"}},
-		hostexec.Rule{Effect: policy.Ask, Program: "git", Args: []string{"push", acme, "<ref>"}},
-		hostexec.Rule{Effect: policy.Ask, Pattern: "^git push origin [a-z]+$"},
-		hostexec.Rule{Effect: policy.Allow, Pattern: `^git push https://git\.example/acme/app\.git bot/[a-z]+$`},
-		hostexec.Rule{Effect: policy.Allow, Pattern: `^git push backup main$`},
-		hostexec.Rule{Effect: policy.Allow, Program: "git", Args: []string{"push", other, "<ref>"}},
-		hostexec.Rule{Effect: policy.Allow, Program: "git", Args: []string{"fetch", acme}},
+	r := compiled(t,
+		hostrules.Rule{Effect: policy.Deny, Pattern: "^git push --force"},
+		hostrules.Rule{Effect: policy.Deny, Program: "git", Args: []string{"push", other, "main"}},
+		hostrules.Rule{Effect: policy.Ask, Program: "git", Args: []string{"push", acme, "<ref>"}},
+		hostrules.Rule{Effect: policy.Ask, Pattern: "^git push origin [a-z]+$"},
+		hostrules.Rule{Effect: policy.Allow, Pattern: `^git push https://git\.example/acme/app\.git bot/[a-z]+$`},
+		hostrules.Rule{Effect: policy.Allow, Pattern: `^git push backup main$`},
+		hostrules.Rule{Effect: policy.Allow, Program: "git", Args: []string{"push", other, "<ref>"}},
+		hostrules.Rule{Effect: policy.Allow, Program: "git", Args: []string{"fetch", acme}},
 	)
 	for _, c := range []struct {
 		argv, said string
@@ -50,7 +50,7 @@ func TestJudgeGit(t *testing.T) {
 			t.Errorf("%s: no hint", c.argv)
 		}
 	}
-	var none *hostexec.Rules
+	var none *hostrules.Set
 	if v := none.JudgeGit([]string{"git", "fetch", acme}, "git fetch"); v.Effect != policy.Deny {
 		t.Errorf("no rules: %+v", v)
 	}
@@ -58,22 +58,22 @@ func TestJudgeGit(t *testing.T) {
 
 func TestMayPush(t *testing.T) {
 	for _, c := range []struct {
-		rule hostexec.Rule
+		rule hostrules.Rule
 		want bool
 	}{
-		{hostexec.Rule{Program: "git", Args: []string{"push", acme, "<ref>"}}, true},
-		{hostexec.Rule{Program: "git", Args: []string{"push", other, "<ref>"}}, false},
-		{hostexec.Rule{Program: "git", Args: []string{"push", "<any>", "<ref>"}}, true},
-		{hostexec.Rule{Program: "git", Args: []string{"fetch", acme}}, false},
-		{hostexec.Rule{Pattern: "^git push .*$"}, true},
-		{hostexec.Rule{Pattern: `^git push https://git\.example/.*$`}, true},
-		{hostexec.Rule{Pattern: `^git push --force https://git\.example/acme/app\.git main$`}, true},
-		{hostexec.Rule{Pattern: `^git push https://git\.example/other\.git main$`}, false},
-		{hostexec.Rule{Pattern: "^git pull$"}, false},
-		{hostexec.Rule{Pattern: "^g.*$"}, false},
+		{hostrules.Rule{Program: "git", Args: []string{"push", acme, "<ref>"}}, true},
+		{hostrules.Rule{Program: "git", Args: []string{"push", other, "<ref>"}}, false},
+		{hostrules.Rule{Program: "git", Args: []string{"push", "<any>", "<ref>"}}, true},
+		{hostrules.Rule{Program: "git", Args: []string{"fetch", acme}}, false},
+		{hostrules.Rule{Pattern: "^git push .*$"}, true},
+		{hostrules.Rule{Pattern: `^git push https://git\.example/.*$`}, true},
+		{hostrules.Rule{Pattern: `^git push --force https://git\.example/acme/app\.git main$`}, true},
+		{hostrules.Rule{Pattern: `^git push https://git\.example/other\.git main$`}, false},
+		{hostrules.Rule{Pattern: "^git pull$"}, false},
+		{hostrules.Rule{Pattern: "^g.*$"}, false},
 	} {
 		c.rule.Effect = policy.Ask
-		if got := rules(t, c.rule).MayPush(acme); got != c.want {
+		if got := compiled(t, c.rule).MayPush(acme); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.rule, got, c.want)
 		}
 	}

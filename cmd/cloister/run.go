@@ -64,7 +64,8 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	f.register(a, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	f.detachable(c)
-	c.Flags().BoolVar(&acp, "acp", false, "CMD is an agent that an editor started: it speaks the Agent Client Protocol, and gets none of the editor's powers")
+	c.Flags().BoolVar(&acp, "acp", false,
+		"CMD is an agent that an editor started: it speaks the Agent Client Protocol, and gets none of the editor's powers")
 	return c
 }
 
@@ -74,7 +75,8 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.Agent, "agent", "", agentUsage)
-	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: "+strings.Join(config.Levels(), ", ")+" or auto")
+	fl.StringVar(&f.Isolation, "isolation", "", "how the enclosure is built: "+strings.Join(config.Levels(), ", ")+
+		" or auto")
 	fl.StringVar(&f.Image, "image", "", "the system inside: an `IMAGE` by name, or ./ARCHIVE.tar, ./OCI-LAYOUT")
 	fl.StringVar(&f.Name, "name", "", "name of the cloister (made from the project's when absent)")
 	fl.StringVarP(&f.Project, "project", "C", "", "the project, instead of the current folder's")
@@ -223,7 +225,8 @@ func withWay(f *runFlags, err error, noticed []string) error {
 	if f.Image != "" {
 		hints := []string{"inside are the programs of the image " + f.Image}
 		if name := execute.Command; slices.Contains(agent.Names(), name) {
-			hints = append(hints, "an image with "+name+": cloister image build, or of this machine's programs: cloister image build --from-host --agent "+name)
+			hints = append(hints, "an image with "+name+": cloister image build, or of this machine's programs: cloister "+
+				"image build --from-host --agent "+name)
 		}
 		return cli.Hinted(err, hints...)
 	}

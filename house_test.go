@@ -312,6 +312,8 @@ var packages = map[string]string{
 	"script/check/typecheck":    "the types of the tree for another platform",
 	"serve":                     "the sandboxes of a server's tenants",
 	"serve/connect":             "the Connect protocol with JSON, as a server",
+	"serve/e2b/answer":          "errors and documents as E2B's SDKs read them",
+	"serve/e2b/envd":            "calls for one sandbox's files and processes",
 	"serve/e2b":                 "the wire of E2B's SDKs",
 	"serve/e2b/wire":            "what requests of E2B's SDKs say about the network",
 	"serve/files":               "a sandbox's files, by a program that runs inside",

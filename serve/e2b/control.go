@@ -10,6 +10,7 @@ import (
 
 	"cloister/serve"
 	"cloister/serve/database"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/e2b/wire"
 	"cloister/serve/people"
 	"cloister/serve/templates"
@@ -63,7 +64,7 @@ func (d *Door) control() {
 	}
 	d.api.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	d.api.HandleFunc("/", d.keyed(tenants.Read, func(_ http.ResponseWriter, r *http.Request, _ caller) error {
-		return &status{http.StatusNotFound, "cloister serve has no " + r.Method + " " + clip(r.URL.Path)}
+		return answer.Error(http.StatusNotFound, "cloister serve has no "+r.Method+" "+answer.Clip(r.URL.Path))
 	}))
 }
 
@@ -72,37 +73,37 @@ func (d *Door) keyed(need tenants.Scope, f handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t, err := d.who(r)
 		if several, ok := errors.AsType[*people.Several](err); ok {
-			fail(w, &status{http.StatusBadRequest, several.Error()})
+			answer.Fail(w, answer.Error(http.StatusBadRequest, several.Error()))
 			return
 		}
 		if errors.Is(err, tenants.ErrNone) {
-			fail(w, &status{http.StatusUnauthorized, "the API key is missing or not known"})
+			answer.Fail(w, answer.Error(http.StatusUnauthorized, "the API key is missing or not known"))
 			return
 		}
 		if away, ok := errors.AsType[*database.Away](err); ok {
-			d.fail(w, r, "", away)
+			answer.Failed(d.Log, w, r, "", away)
 			return
 		}
 		if err != nil {
 			d.Log.Error("find a tenant", "error", err)
-			fail(w, &status{http.StatusInternalServerError, "the register of tenants cannot be read"})
+			answer.Fail(w, answer.Error(http.StatusInternalServerError, "the register of tenants cannot be read"))
 			return
 		}
 		release, err := d.rates.Enter(t.Name, t.Limits)
 		if err != nil {
-			fail(w, err)
+			answer.Fail(w, err)
 			return
 		}
 		defer release()
 		if need == tenants.All && t.scope != tenants.All {
-			fail(w, &status{http.StatusForbidden, "the API key may only read"})
+			answer.Fail(w, answer.Error(http.StatusForbidden, "the API key may only read"))
 			return
 		}
 		if d.passed(w, r, t.Name, r.PathValue("id")) {
 			return
 		}
 		if err := f(w, r, t); err != nil {
-			d.fail(w, r, t.Name, err)
+			answer.Failed(d.Log, w, r, t.Name, err)
 		}
 	}
 }
@@ -180,7 +181,7 @@ const maxSeconds = 10 * 365 * 24 * 3600
 
 func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 	var q createWire
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	request, err := q.request(strings.HasPrefix(r.URL.Path, "/v2/"))
@@ -195,7 +196,7 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 	if err != nil {
 		return err
 	}
-	reply(w, http.StatusCreated, d.made(s.Record()))
+	answer.JSON(w, http.StatusCreated, d.made(s.Record()))
 	return nil
 }
 
@@ -208,7 +209,8 @@ func (d *Door) template(q *serve.Request, tenant string) error {
 	made, err := d.templatesOf(tenant).Find(q.Template)
 	switch {
 	case err == nil && made.Made.Image == "":
-		return &status{http.StatusConflict, "template '" + clip(q.Template) + "' has no image yet: its build names one"}
+		return answer.Error(http.StatusConflict, "template '"+answer.Clip(q.Template)+
+			"' has no image yet: its build names one")
 	case err == nil:
 		q.Template, q.Made = made.ID, made.Made
 		return nil
@@ -220,8 +222,8 @@ func (d *Door) template(q *serve.Request, tenant string) error {
 		return err
 	}
 	if snap == nil {
-		return &status{http.StatusNotFound, "template '" + clip(q.Template) +
-			"' not found: there is base, and the tenant's templates and snapshots"}
+		return answer.Error(http.StatusNotFound, "template '"+answer.Clip(q.Template)+
+			"' not found: there is base, and the tenant's templates and snapshots")
 	}
 	q.From, q.Made = snap, snap.Made
 	env := maps.Clone(snap.Env)
@@ -291,7 +293,7 @@ func (d *Door) info(w http.ResponseWriter, r *http.Request, t caller) error {
 			"allowOut": rec.Network.AllowOut, "denyOut": rec.Network.DenyOut, "allowPublicTraffic": !rec.Private,
 		}
 	}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -319,7 +321,7 @@ func (d *Door) sandbox(w http.ResponseWriter, r *http.Request, t caller) (*serve
 	var q timeoutWire
 	s, err := d.Host.Get(t.Name, r.PathValue("id"))
 	if err == nil {
-		err = read(w, r, &q)
+		err = answer.Read(w, r, &q)
 	}
 	for _, n := range []*int64{q.Timeout, q.Duration} {
 		if err == nil && n != nil && (*n < 0 || *n > maxSeconds) {
@@ -365,7 +367,7 @@ func (d *Door) pause(w http.ResponseWriter, r *http.Request, t caller) error {
 	}
 	did, err := s.Pause(context.WithoutCancel(r.Context()), q.Memory == nil || *q.Memory)
 	if err == nil && !did {
-		err = &status{http.StatusConflict, "the sandbox is paused already"}
+		err = answer.Error(http.StatusConflict, "the sandbox is paused already")
 	}
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -380,10 +382,10 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, t caller) error {
 	}
 	did, err := s.Resume(context.WithoutCancel(r.Context()), seconds(q.Timeout, 15))
 	if err == nil && !did {
-		err = &status{http.StatusConflict, "the sandbox is running already"}
+		err = answer.Error(http.StatusConflict, "the sandbox is running already")
 	}
 	if err == nil {
-		reply(w, http.StatusCreated, d.made(s.Record()))
+		answer.JSON(w, http.StatusCreated, d.made(s.Record()))
 	}
 	return err
 }
@@ -401,6 +403,6 @@ func (d *Door) connect(w http.ResponseWriter, r *http.Request, t caller) error {
 	if did {
 		code = http.StatusCreated
 	}
-	reply(w, code, d.made(s.Record()))
+	answer.JSON(w, code, d.made(s.Record()))
 	return nil
 }

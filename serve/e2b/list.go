@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/listing"
 )
 
@@ -41,5 +42,5 @@ func (d *Door) replyList(w http.ResponseWriter, list []serve.Record) {
 	for _, r := range list {
 		out = append(out, d.shown(r))
 	}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/e2b/wire"
 )
 
@@ -15,7 +16,7 @@ func (d *Door) setNetwork(w http.ResponseWriter, r *http.Request, t caller) erro
 		return err
 	}
 	var q wire.Update
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	if err := q.Check(); err != nil {

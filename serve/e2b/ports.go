@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/e2b/wire"
 	"cloister/serve/tenants"
 )
@@ -26,8 +27,8 @@ const portWithin = 10 * time.Second
 // proxy passes a request on to a port of a sandbox's loopback.
 func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, port int) {
 	rec := s.Record()
-	if rec.Private && !same(r.Header.Get(trafficHeader), rec.Traffic) {
-		reply(w, http.StatusForbidden, map[string]any{
+	if rec.Private && !answer.Same(r.Header.Get(trafficHeader), rec.Traffic) {
+		answer.JSON(w, http.StatusForbidden, map[string]any{
 			"sandboxId": rec.ID, "message": "the traffic access token is missing or wrong", "code": http.StatusForbidden,
 		})
 		return
@@ -65,7 +66,7 @@ func (d *Door) proxy(w http.ResponseWriter, r *http.Request, s *serve.Sandbox, p
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			reply(w, http.StatusBadGateway, map[string]any{
+			answer.JSON(w, http.StatusBadGateway, map[string]any{
 				"sandboxId": rec.ID, "message": "The sandbox is running but port is not open",
 				"port": port, "code": http.StatusBadGateway,
 			})

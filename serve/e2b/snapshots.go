@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 )
 
 func shownSnapshot(s serve.Snapshot) map[string]any {
@@ -25,12 +26,12 @@ func (d *Door) snapshot(w http.ResponseWriter, r *http.Request, t caller) error 
 	var q struct {
 		Name string `json:"name"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	snap, err := s.Snapshot(r.Context(), q.Name)
 	if err == nil {
-		reply(w, http.StatusCreated, shownSnapshot(snap))
+		answer.JSON(w, http.StatusCreated, shownSnapshot(snap))
 	}
 	return err
 }
@@ -48,7 +49,7 @@ func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t caller) error
 			out = append(out, shownSnapshot(s))
 		}
 	}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -61,7 +62,7 @@ func (d *Door) fork(w http.ResponseWriter, r *http.Request, t caller) error {
 		Timeout *int64 `json:"timeout"`
 		Count   *int   `json:"count"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	count := 1
@@ -78,13 +79,13 @@ func (d *Door) fork(w http.ResponseWriter, r *http.Request, t caller) error {
 	out := []map[string]any{}
 	for _, m := range made {
 		if m.Err != nil {
-			code, text := statusOf(m.Err)
+			code, text := answer.StatusOf(m.Err)
 			out = append(out, map[string]any{"error": map[string]any{"code": code, "message": text}})
 			continue
 		}
 		out = append(out, map[string]any{"sandbox": d.made(m.Sandbox.Record())})
 	}
-	reply(w, http.StatusCreated, out)
+	answer.JSON(w, http.StatusCreated, out)
 	return nil
 }
 
@@ -106,7 +107,7 @@ func (d *Door) metrics(w http.ResponseWriter, r *http.Request, t caller) error {
 			"diskUsed": u.DiskUsed, "diskTotal": u.DiskTotal,
 		})
 	}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 	return nil
 }
 

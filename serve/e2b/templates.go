@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/templates"
 )
 
@@ -21,11 +22,11 @@ func (d *Door) templatesOf(tenant string) *templates.Store {
 func templateError(err error) error {
 	switch {
 	case errors.Is(err, templates.ErrNone):
-		return &status{http.StatusNotFound, err.Error()}
+		return answer.Error(http.StatusNotFound, err.Error())
 	case errors.Is(err, templates.ErrOwn):
-		return &status{http.StatusForbidden, err.Error()}
+		return answer.Error(http.StatusForbidden, err.Error())
 	case errors.Is(err, templates.ErrBuild), errors.Is(err, templates.ErrTaken):
-		return &status{http.StatusConflict, err.Error()}
+		return answer.Error(http.StatusConflict, err.Error())
 	case errors.Is(err, templates.ErrFull):
 		return &serve.Over{What: err.Error()}
 	}
@@ -58,7 +59,7 @@ func (d *Door) listTemplates(w http.ResponseWriter, _ *http.Request, t caller) e
 	for _, one := range list {
 		out = append(out, d.shownTemplate(one))
 	}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (d *Door) showTemplate(w http.ResponseWriter, r *http.Request, t caller) er
 		"buildID": one.Build, "status": buildStatus(one), "cpuCount": shownCPUs, "memoryMB": shownMB,
 		"createdAt": out["updatedAt"], "updatedAt": out["updatedAt"],
 	}}
-	reply(w, http.StatusOK, out)
+	answer.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (q buildWire) check() error {
 // makeTemplate begins a template, which the build that follows gives its image.
 func (d *Door) makeTemplate(w http.ResponseWriter, r *http.Request, t caller) error {
 	var q buildWire
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	if err := q.check(); err != nil {
@@ -127,7 +128,7 @@ func (d *Door) makeTemplate(w http.ResponseWriter, r *http.Request, t caller) er
 	if err != nil {
 		return templateError(err)
 	}
-	reply(w, http.StatusAccepted, d.shownTemplate(one))
+	answer.JSON(w, http.StatusAccepted, d.shownTemplate(one))
 	return nil
 }
 
@@ -144,7 +145,7 @@ func (d *Door) recordTemplate(r *http.Request, t caller, action string) func(tem
 // fetched for a request.
 func (d *Door) build(w http.ResponseWriter, r *http.Request, t caller) error {
 	var q buildWire
-	if err := read(w, r, &q); err != nil {
+	if err := answer.Read(w, r, &q); err != nil {
 		return err
 	}
 	if err := q.check(); err != nil {
@@ -173,8 +174,9 @@ func (d *Door) image(tenant, name string) (string, error) {
 	}
 	id, err := d.Images(tenant, digest)
 	if err == nil && id == "" {
-		err = &status{http.StatusNotFound, "fromImage: the tenant has no image of that digest: cloister serve template add " +
-			"fetches one"}
+		err = answer.Error(http.StatusNotFound,
+			"fromImage: the tenant has no image of that digest: cloister serve template add "+
+				"fetches one")
 	}
 	return id, err
 }
@@ -187,7 +189,7 @@ func (d *Door) buildStatus(w http.ResponseWriter, r *http.Request, t caller) err
 	if err != nil {
 		return templateError(err)
 	}
-	reply(w, http.StatusOK, map[string]any{
+	answer.JSON(w, http.StatusOK, map[string]any{
 		"templateID": one.ID, "buildID": one.Build, "status": buildStatus(one), "logs": []string{}, "logEntries": []string{},
 	})
 	return nil
@@ -198,7 +200,7 @@ func (d *Door) alias(w http.ResponseWriter, r *http.Request, t caller) error {
 	if err != nil {
 		return templateError(err)
 	}
-	reply(w, http.StatusOK, map[string]any{"templateID": one.ID, "public": false})
+	answer.JSON(w, http.StatusOK, map[string]any{"templateID": one.ID, "public": false})
 	return nil
 }
 

@@ -48,7 +48,8 @@ func TestWhereItListens(t *testing.T) {
 
 // An instance of a tenant has nothing of the person's environment but where the engine is.
 func TestInstanceOfATenant(t *testing.T) {
-	own := cli.Environ{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/1000", "ANTHROPIC_API_KEY": "x", "PATH": "/opt/evil",
+	own := cli.Environ{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/1000", "ANTHROPIC_API_KEY": "x",
+		"PATH":        "/opt/evil",
 		"DOCKER_HOST": "unix:///run/docker.sock", "SSH_AUTH_SOCK": "/run/agent"}
 	e := &engine{a: &Commands{App: &cli.App{Env: own, UID: 1000}}}
 	at, err := e.at(serve.Place{Tenant: "acme", Dir: "/srv/acme"})

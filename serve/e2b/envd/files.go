@@ -1,4 +1,4 @@
-package e2b
+package envd
 
 import (
 	"compress/gzip"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloister/serve"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/files"
 )
 
@@ -30,15 +31,15 @@ const (
 	attrPrefix  = len("user.e2b.")
 )
 
-// signedPath says that a request for a file carries a signature instead of the token.
-func signedPath(r *http.Request) bool {
+// SignedPath says that a request for a file carries a signature instead of the token.
+func SignedPath(r *http.Request) bool {
 	return r.URL.Path == "/files" && r.URL.Query().Get("signature") != ""
 }
 
 // allowed checks the signature of a request for a file, if it carries one.
 func allowed(r *http.Request, s *serve.Sandbox, operation string) error {
 	q := r.URL.Query()
-	if !signedPath(r) {
+	if !SignedPath(r) {
 		return nil // the token was checked
 	}
 	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + s.Record().Token
@@ -47,41 +48,41 @@ func allowed(r *http.Request, s *serve.Sandbox, operation string) error {
 		text += ":" + until
 	}
 	sum := sha256.Sum256([]byte(text))
-	if !same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) {
-		return &status{http.StatusUnauthorized, "invalid signature"}
+	if !answer.Same(q.Get("signature"), "v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) {
+		return answer.Error(http.StatusUnauthorized, "invalid signature")
 	}
 	if until == "" {
 		return nil
 	}
 	end, err := strconv.ParseInt(until, 10, 64)
 	if err != nil {
-		return &status{http.StatusUnauthorized, "invalid signature expiration"}
+		return answer.Error(http.StatusUnauthorized, "invalid signature expiration")
 	}
 	if time.Now().Unix() >= end {
-		return &status{http.StatusUnauthorized, "signature is already expired"}
+		return answer.Error(http.StatusUnauthorized, "signature is already expired")
 	}
 	return nil
 }
 
 // fileRequest checks a request for a file, and gives the sandbox's files.
-func (d *Door) fileRequest(r *http.Request, operation string) (*files.Pool, error) {
+func (d *Service) fileRequest(r *http.Request, operation string) (*files.Pool, error) {
 	s := sandboxOf(r.Context())
 	if err := allowed(r, s, operation); err != nil {
 		return nil, err
 	}
 	if err := knownUser(r.URL.Query().Get("username")); err != nil {
-		return nil, &status{http.StatusUnauthorized, err.Error()}
+		return nil, answer.Error(http.StatusUnauthorized, err.Error())
 	}
 	return s.Files()
 }
 
-func (d *Door) download(w http.ResponseWriter, r *http.Request) {
+func (d *Service) download(w http.ResponseWriter, r *http.Request) {
 	if err := d.sendFile(w, r); err != nil {
-		d.fail(w, r, sandboxOf(r.Context()).Tenant(), err)
+		answer.Failed(d.log, w, r, sandboxOf(r.Context()).Tenant(), err)
 	}
 }
 
-func (d *Door) sendFile(w http.ResponseWriter, r *http.Request) error {
+func (d *Service) sendFile(w http.ResponseWriter, r *http.Request) error {
 	pool, err := d.fileRequest(r, "read")
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (d *Door) sendFile(w http.ResponseWriter, r *http.Request) error {
 	at := resolve(r.URL.Query().Get("path"))
 	e, content, err := pool.Read(r.Context(), at)
 	if file, ok := errors.AsType[*files.Error](err); ok && file.Code == files.NotFound {
-		return &status{http.StatusNotFound, "path '" + at + "' does not exist"}
+		return answer.Error(http.StatusNotFound, "path '"+at+"' does not exist")
 	}
 	if err != nil {
 		return err
@@ -129,11 +130,8 @@ type slow struct {
 	rc *http.ResponseController
 }
 
-// stall is how long a client may leave a piece of a file unread.
-const stall = 60 * time.Second
-
 func (s slow) Write(p []byte) (int, error) {
-	if err := s.rc.SetWriteDeadline(time.Now().Add(stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.rc.SetWriteDeadline(time.Now().Add(answer.Stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	return s.Writer.Write(p)
@@ -146,18 +144,18 @@ func acceptsGzip(r *http.Request) (bool, error) {
 	case "gzip":
 		return true, nil
 	case "identity;q=0":
-		return false, &status{http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]"}
+		return false, answer.Error(http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
 	}
 	return false, nil
 }
 
-func (d *Door) upload(w http.ResponseWriter, r *http.Request) {
+func (d *Service) upload(w http.ResponseWriter, r *http.Request) {
 	list, err := d.takeFiles(w, r)
 	if err != nil {
-		d.fail(w, r, sandboxOf(r.Context()).Tenant(), err)
+		answer.Failed(d.log, w, r, sandboxOf(r.Context()).Tenant(), err)
 		return
 	}
-	reply(w, http.StatusOK, list)
+	answer.JSON(w, http.StatusOK, list)
 }
 
 // uploaded is one file that was written.
@@ -168,7 +166,7 @@ type uploaded struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-func (d *Door) takeFiles(w http.ResponseWriter, r *http.Request) ([]uploaded, error) {
+func (d *Service) takeFiles(w http.ResponseWriter, r *http.Request) ([]uploaded, error) {
 	pool, err := d.fileRequest(r, "write")
 	if err != nil {
 		return nil, err
@@ -192,13 +190,13 @@ func (d *Door) takeFiles(w http.ResponseWriter, r *http.Request) ([]uploaded, er
 	kind, parameters, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind == "application/octet-stream" {
 		if to == "" {
-			return nil, &status{http.StatusBadRequest, "path is required for application/octet-stream"}
+			return nil, answer.Error(http.StatusBadRequest, "path is required for application/octet-stream")
 		}
 		f, err := store(to, body)
 		return []uploaded{f}, err
 	}
 	if kind != "multipart/form-data" || parameters["boundary"] == "" {
-		return nil, &status{http.StatusBadRequest, "want multipart/form-data or application/octet-stream"}
+		return nil, answer.Error(http.StatusBadRequest, "want multipart/form-data or application/octet-stream")
 	}
 	return parts(multipart.NewReader(body, parameters["boundary"]), to, store)
 }
@@ -213,7 +211,7 @@ func parts(form *multipart.Reader, to string, store func(string, io.Reader) (upl
 			return out, nil
 		}
 		if err != nil {
-			return nil, &status{http.StatusBadRequest, "read the form: " + err.Error()}
+			return nil, answer.Error(http.StatusBadRequest, "read the form: "+err.Error())
 		}
 		if part.FormName() != "file" {
 			continue
@@ -223,13 +221,13 @@ func parts(form *multipart.Reader, to string, store func(string, io.Reader) (upl
 			at = fileName(part.Header.Get("Content-Disposition"))
 		}
 		if at == "" {
-			return nil, &status{http.StatusBadRequest, "a file of the form has no name, and the request no path"}
+			return nil, answer.Error(http.StatusBadRequest, "a file of the form has no name, and the request no path")
 		}
 		if at = resolve(at); seen[at] {
-			return nil, &status{http.StatusBadRequest, "you cannot upload multiple files to the same path '" + at + "'"}
+			return nil, answer.Error(http.StatusBadRequest, "you cannot upload multiple files to the same path '"+at+"'")
 		}
 		if len(out) == maxFiles {
-			return nil, &status{http.StatusBadRequest, fmt.Sprintf("a form may hold %d files", maxFiles)}
+			return nil, answer.Error(http.StatusBadRequest, fmt.Sprintf("a form may hold %d files", maxFiles))
 		}
 		seen[at] = true
 		f, err := store(at, part)
@@ -259,11 +257,11 @@ func unpacked(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
 	case "gzip":
 		z, err := gzip.NewReader(body)
 		if err != nil {
-			return nil, &status{http.StatusBadRequest, "unpack the request: " + err.Error()}
+			return nil, answer.Error(http.StatusBadRequest, "unpack the request: "+err.Error())
 		}
 		return &bounded{z, maxUpload}, nil
 	}
-	return nil, &status{http.StatusUnsupportedMediaType, "Content-Encoding: want gzip or none"}
+	return nil, answer.Error(http.StatusUnsupportedMediaType, "Content-Encoding: want gzip or none")
 }
 
 // patient bounds how long a client may take for each piece of a body.
@@ -273,7 +271,7 @@ type patient struct {
 }
 
 func (p *patient) Read(b []byte) (int, error) {
-	if err := p.rc.SetReadDeadline(time.Now().Add(stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := p.rc.SetReadDeadline(time.Now().Add(answer.Stall)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := p.Reader.Read(b)
@@ -284,7 +282,8 @@ func (p *patient) Read(b []byte) (int, error) {
 }
 
 // errLarge is the error of what is too much, packed or not.
-var errLarge = &status{http.StatusRequestEntityTooLarge, fmt.Sprintf("an upload may have %d bytes", int64(maxUpload))}
+var errLarge = answer.Error(http.StatusRequestEntityTooLarge, fmt.Sprintf("an upload may have %d bytes",
+	int64(maxUpload)))
 
 // bounded gives an error, not an end, after so many bytes.
 type bounded struct {
@@ -305,7 +304,7 @@ func tooLarge(err error) error {
 		return errLarge
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &status{http.StatusBadRequest, "the upload was cut off"}
+		return answer.Error(http.StatusBadRequest, "the upload was cut off")
 	}
 	return err
 }
@@ -321,10 +320,10 @@ func metadataOf(h http.Header) (map[string]string, error) {
 		}
 		key = strings.ToLower(key)
 		if key == "" || len(key) > maxKey || !printable(key) || !printable(values[0]) {
-			return nil, &status{http.StatusBadRequest, "metadata: want printable ASCII, and a name of at most 246 bytes"}
+			return nil, answer.Error(http.StatusBadRequest, "metadata: want printable ASCII, and a name of at most 246 bytes")
 		}
 		if size += attrPrefix + len(key) + len(values[0]); size > maxMetadata {
-			return nil, &status{http.StatusBadRequest, "metadata: more than 4096 bytes"}
+			return nil, answer.Error(http.StatusBadRequest, "metadata: more than 4096 bytes")
 		}
 		if out == nil {
 			out = map[string]string{}

@@ -1,4 +1,4 @@
-package e2b
+package envd
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func entryOf(e files.Entry) entryWire {
 }
 
 // pool gives the files of a call's sandbox.
-func (d *Door) pool(ctx context.Context, r *http.Request) (*files.Pool, error) {
+func (d *Service) pool(ctx context.Context, r *http.Request) (*files.Pool, error) {
 	if err := checkUser(r); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (d *Door) pool(ctx context.Context, r *http.Request) (*files.Pool, error) {
 	return p, d.rpcError(err)
 }
 
-func (d *Door) fileStat(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
+func (d *Service) fileStat(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return entryReply{}, err
@@ -92,7 +92,7 @@ func (d *Door) fileStat(ctx context.Context, r *http.Request, q pathWire) (entry
 	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
-func (d *Door) fileMakeDir(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
+func (d *Service) fileMakeDir(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return entryReply{}, err
@@ -101,7 +101,7 @@ func (d *Door) fileMakeDir(ctx context.Context, r *http.Request, q pathWire) (en
 	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
-func (d *Door) fileMove(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
+func (d *Service) fileMove(ctx context.Context, r *http.Request, q pathWire) (entryReply, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return entryReply{}, err
@@ -110,7 +110,7 @@ func (d *Door) fileMove(ctx context.Context, r *http.Request, q pathWire) (entry
 	return entryReply{entryOf(e)}, d.rpcError(err)
 }
 
-func (d *Door) fileList(ctx context.Context, r *http.Request, q pathWire) (entriesReply, error) {
+func (d *Service) fileList(ctx context.Context, r *http.Request, q pathWire) (entriesReply, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return entriesReply{}, err
@@ -123,7 +123,7 @@ func (d *Door) fileList(ctx context.Context, r *http.Request, q pathWire) (entri
 	return out, d.rpcError(err)
 }
 
-func (d *Door) fileRemove(ctx context.Context, r *http.Request, q pathWire) (nothing, error) {
+func (d *Service) fileRemove(ctx context.Context, r *http.Request, q pathWire) (nothing, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return nothing{}, err
@@ -144,7 +144,7 @@ func changeOf(e files.Event) *changeWire {
 	return out
 }
 
-func (d *Door) fileWatch(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
+func (d *Service) fileWatch(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
 	var q pathWire
 	if err := in.Next(&q); err != nil {
 		return connect.Errorf(connect.InvalidArgument, "read the request: %v", err)

@@ -1,4 +1,4 @@
-package e2b
+package envd
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"cloister/serve"
 	"cloister/serve/connect"
+	"cloister/serve/e2b/answer"
 )
 
 // The messages of process.Process, as their JSON has them.
@@ -95,7 +96,7 @@ func (s *signalWire) UnmarshalJSON(text []byte) error {
 	case "SIGNAL_SIGKILL", "9":
 		*s = signalWire(syscall.SIGKILL)
 	default:
-		return fmt.Errorf("signal %s is not one of SIGNAL_SIGTERM, SIGNAL_SIGKILL", clip(string(text)))
+		return fmt.Errorf("signal %s is not one of SIGNAL_SIGTERM, SIGNAL_SIGKILL", answer.Clip(string(text)))
 	}
 	return nil
 }
@@ -112,7 +113,7 @@ func (p *ptyWire) size() (cols, rows uint32) {
 	return max(p.Size.Cols, 1), max(p.Size.Rows, 1)
 }
 
-func (d *Door) processList(ctx context.Context, _ *http.Request, _ nothing) (listWire, error) {
+func (d *Service) processList(ctx context.Context, _ *http.Request, _ nothing) (listWire, error) {
 	list, err := sandboxOf(ctx).Processes()
 	out := listWire{Processes: []infoWire{}}
 	for _, p := range list {
@@ -122,7 +123,7 @@ func (d *Door) processList(ctx context.Context, _ *http.Request, _ nothing) (lis
 	return out, d.rpcError(err)
 }
 
-func (d *Door) processStart(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
+func (d *Service) processStart(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
 	var q startWire
 	if err := in.Next(&q); err != nil {
 		return connect.Errorf(connect.InvalidArgument, "read the request: %v", err)
@@ -159,7 +160,7 @@ func withDefaults(env map[string]string) map[string]string {
 }
 
 // folder refuses a working folder that is none.
-func (d *Door) folder(ctx context.Context, s *serve.Sandbox, dir string) error {
+func (d *Service) folder(ctx context.Context, s *serve.Sandbox, dir string) error {
 	if dir == serve.Home {
 		return nil
 	}
@@ -174,7 +175,7 @@ func (d *Door) folder(ctx context.Context, s *serve.Sandbox, dir string) error {
 	return nil
 }
 
-func (d *Door) processConnect(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
+func (d *Service) processConnect(ctx context.Context, r *http.Request, in *connect.Input, out *connect.Output) error {
 	var q processWire
 	if err := in.Next(&q); err != nil {
 		return connect.Errorf(connect.InvalidArgument, "read the request: %v", err)
@@ -200,7 +201,7 @@ func interval(r *http.Request) time.Duration {
 
 // follow sends what a process writes until it ends. With own the deadline of the call is
 // the process's too.
-func (d *Door) follow(
+func (d *Service) follow(
 	ctx context.Context, r *http.Request, s *serve.Sandbox, p *serve.Process, sub *serve.Subscription,
 	out *connect.Output, own bool,
 ) error {
@@ -245,7 +246,7 @@ func data(o serve.Output) *dataEvent {
 
 // ended sends how a process has ended. Of a sandbox that was ended the stream is cut: the
 // SDKs look then whether it is alive.
-func (d *Door) ended(s *serve.Sandbox, p *serve.Process, out *connect.Output) error {
+func (d *Service) ended(s *serve.Sandbox, p *serve.Process, out *connect.Output) error {
 	status, err := p.Status()
 	if s.Record().State != serve.Running {
 		return connect.ErrAbort
@@ -264,7 +265,7 @@ func (d *Door) ended(s *serve.Sandbox, p *serve.Process, out *connect.Output) er
 }
 
 // process gives the process that a client selects.
-func (d *Door) process(s *serve.Sandbox, q selectorWire) (*serve.Process, error) {
+func (d *Service) process(s *serve.Sandbox, q selectorWire) (*serve.Process, error) {
 	var pid uint32
 	var tag string
 	switch {
@@ -282,7 +283,7 @@ func (d *Door) process(s *serve.Sandbox, q selectorWire) (*serve.Process, error)
 	return p, d.rpcError(err)
 }
 
-func (d *Door) processUpdate(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
+func (d *Service) processUpdate(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
 	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil && q.PTY != nil {
 		err = d.rpcError(p.Resize(q.PTY.size()))
@@ -290,7 +291,7 @@ func (d *Door) processUpdate(ctx context.Context, _ *http.Request, q processWire
 	return nothing{}, err
 }
 
-func (d *Door) processInput(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
+func (d *Service) processInput(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
 	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil {
 		err = d.rpcError(p.Write(append(q.Input.Stdin, q.Input.PTY...)))
@@ -299,7 +300,8 @@ func (d *Door) processInput(ctx context.Context, _ *http.Request, q processWire)
 }
 
 // processStreamInput reads a stream of input in its order.
-func (d *Door) processStreamInput(ctx context.Context, _ *http.Request, in *connect.Input, out *connect.Output) error {
+func (d *Service) processStreamInput(ctx context.Context, _ *http.Request, in *connect.Input,
+	out *connect.Output) error {
 	var p *serve.Process
 	for {
 		var q struct {
@@ -329,7 +331,7 @@ func (d *Door) processStreamInput(ctx context.Context, _ *http.Request, in *conn
 	}
 }
 
-func (d *Door) processSignal(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
+func (d *Service) processSignal(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
 	if q.Signal == 0 {
 		return nothing{}, connect.Errorf(connect.InvalidArgument, "the request names no signal")
 	}
@@ -340,7 +342,7 @@ func (d *Door) processSignal(ctx context.Context, _ *http.Request, q processWire
 	return nothing{}, err
 }
 
-func (d *Door) processCloseStdin(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
+func (d *Service) processCloseStdin(ctx context.Context, _ *http.Request, q processWire) (nothing, error) {
 	p, err := d.process(sandboxOf(ctx), q.Process)
 	if err == nil {
 		err = d.rpcError(p.CloseInput())

@@ -1,9 +1,18 @@
-package e2b
+// Package envd answers calls for one sandbox's files and processes, as E2B's daemon of that name does.
+//
+// The promise: a call does what the sandbox's own payload could do, and no more: one user, its files by a program
+// that runs inside, its processes in its enclosure.
+//
+// It does not find out whose request it is, and counts none: serve/e2b does, before it hands a request on.
+//
+// Most readers want [Service.Serve].
+package envd
 
 import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net/http"
 	"path"
 	"slices"
@@ -12,6 +21,7 @@ import (
 	"cloister/sandbox"
 	"cloister/serve"
 	"cloister/serve/connect"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/files"
 )
 
@@ -26,9 +36,31 @@ func sandboxOf(ctx context.Context) *serve.Sandbox {
 	return s
 }
 
-// inside lists the calls for one sandbox's files and processes. What E2B's daemon has for
+// Service answers the calls for all sandboxes.
+type Service struct {
+	log      *slog.Logger
+	calls    *http.ServeMux
+	watchers watchers
+}
+
+// New makes a service.
+func New(log *slog.Logger) *Service {
+	d := &Service{log: log, calls: http.NewServeMux()}
+	d.list()
+	return d
+}
+
+// Close ends the watchers that clients left.
+func (d *Service) Close() { d.watchers.close() }
+
+// Serve answers a request for a sandbox.
+func (d *Service) Serve(w http.ResponseWriter, r *http.Request, s *serve.Sandbox) {
+	d.calls.ServeHTTP(w, r.WithContext(withSandbox(r.Context(), s)))
+}
+
+// list lists the calls for one sandbox's files and processes. What E2B's daemon has for
 // its orchestrator alone is not among them.
-func (d *Door) inside() {
+func (d *Service) list() {
 	for name, h := range map[string]http.Handler{
 		"/process.Process/List":                   connect.Unary(d.processList),
 		"/process.Process/Start":                  connect.Stream(d.processStart),
@@ -48,12 +80,12 @@ func (d *Door) inside() {
 		"/filesystem.Filesystem/GetWatcherEvents": connect.Unary(d.watcherEvents),
 		"/filesystem.Filesystem/RemoveWatcher":    connect.Unary(d.watcherRemove),
 	} {
-		d.envd.Handle(name, h)
+		d.calls.Handle(name, h)
 	}
-	d.envd.HandleFunc("GET /files", d.download)
-	d.envd.HandleFunc("POST /files", d.upload)
-	d.envd.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &status{http.StatusNotFound, "a sandbox has no " + r.Method + " " + clip(r.URL.Path)})
+	d.calls.HandleFunc("GET /files", d.download)
+	d.calls.HandleFunc("POST /files", d.upload)
+	d.calls.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answer.Fail(w, answer.Error(http.StatusNotFound, "a sandbox has no "+r.Method+" "+answer.Clip(r.URL.Path)))
 	})
 }
 
@@ -79,7 +111,7 @@ func knownUser(name string) error {
 	if slices.Contains(users, name) {
 		return nil
 	}
-	return connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", clip(name))
+	return connect.Errorf(connect.Unauthenticated, "user %q does not exist in the sandbox", answer.Clip(name))
 }
 
 // resolve makes a client's path absolute, as E2B does: relative to the home.
@@ -96,7 +128,7 @@ func resolve(p string) string {
 }
 
 // rpcError gives an error its code of the Connect protocol.
-func (d *Door) rpcError(err error) error {
+func (d *Service) rpcError(err error) error {
 	var (
 		own      *connect.Error
 		file     *files.Error
@@ -125,8 +157,8 @@ func (d *Door) rpcError(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, connect.ErrAbort):
 		return err
 	}
-	d.Log.Error("answer a call", "error", err)
-	return connect.Errorf(connect.Internal, hidden)
+	d.log.Error("answer a call", "error", err)
+	return connect.Errorf(connect.Internal, answer.Hidden)
 }
 
 func fileCode(c files.Code) connect.Code {

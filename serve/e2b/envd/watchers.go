@@ -1,4 +1,4 @@
-package e2b
+package envd
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"cloister/serve"
 	"cloister/serve/connect"
+	"cloister/serve/e2b/answer"
 	"cloister/serve/files"
 )
 
@@ -48,7 +49,7 @@ type (
 	}
 )
 
-func (d *Door) watcherCreate(ctx context.Context, r *http.Request, q pathWire) (watcherReply, error) {
+func (d *Service) watcherCreate(ctx context.Context, r *http.Request, q pathWire) (watcherReply, error) {
 	p, err := d.pool(ctx, r)
 	if err != nil {
 		return watcherReply{}, err
@@ -110,7 +111,7 @@ func (ws *watchers) find(id string, s *serve.Sandbox) (*watcher, error) {
 	defer ws.mu.Unlock()
 	w := ws.of[id]
 	if w == nil || w.sandbox != s {
-		return nil, connect.Errorf(connect.NotFound, "watcher %q not found", clip(id))
+		return nil, connect.Errorf(connect.NotFound, "watcher %q not found", answer.Clip(id))
 	}
 	return w, nil
 }
@@ -177,7 +178,7 @@ func (w *watcher) old() bool {
 	return time.Since(w.asked) > forgotten
 }
 
-func (d *Door) watcherEvents(ctx context.Context, _ *http.Request, q pathWire) (eventsReply, error) {
+func (d *Service) watcherEvents(ctx context.Context, _ *http.Request, q pathWire) (eventsReply, error) {
 	w, err := d.watchers.find(q.WatcherID, sandboxOf(ctx))
 	if err != nil {
 		return eventsReply{}, err
@@ -192,7 +193,7 @@ func (d *Door) watcherEvents(ctx context.Context, _ *http.Request, q pathWire) (
 	return out, nil
 }
 
-func (d *Door) watcherRemove(ctx context.Context, _ *http.Request, q pathWire) (nothing, error) {
+func (d *Service) watcherRemove(ctx context.Context, _ *http.Request, q pathWire) (nothing, error) {
 	if _, err := d.watchers.find(q.WatcherID, sandboxOf(ctx)); err != nil {
 		return nothing{}, err
 	}

@@ -60,7 +60,8 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
-	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side by side")
+	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side "+
+		"by side")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {
@@ -167,7 +168,8 @@ func (o options) cases() ([]escape.Case, error) {
 	}
 	if o.part != "" {
 		n, of := 0, 0
-		if _, err := fmt.Sscanf(o.part, "%d/%d", &n, &of); err != nil || n < 1 || n > of || o.part != fmt.Sprintf("%d/%d", n, of) {
+		if _, err := fmt.Sscanf(o.part, "%d/%d", &n, &of); err != nil || n < 1 || n > of || o.part != fmt.Sprintf("%d/%d", n,
+			of) {
 			return nil, wrong("-part is %q: it is N/OF, such as 1/2", o.part)
 		}
 		all := out

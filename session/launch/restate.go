@@ -59,7 +59,8 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 	}
 }
 
-var errPatterns = errors.New("what patterns name is searched for once, and refused by a list that is made once: start it anew")
+var errPatterns = errors.New("what patterns name is searched for once, and refused by a list that is made once: " +
+	"start it anew")
 
 // patterns are the rules that name files by patterns.
 func patterns(rules []sandbox.Judged) []sandbox.Judged {

@@ -192,7 +192,8 @@ func (o *Order) gave() func(*policy.Statement) bool {
 }
 
 // expand finds what patterns name, once: those that were searched for stay as they were found.
-func (p *Plan) expand(list []policy.Statement, f Facts, given func(*policy.Statement) bool) ([]policy.Statement, error) {
+func (p *Plan) expand(list []policy.Statement, f Facts, given func(*policy.Statement) bool) ([]policy.Statement,
+	error) {
 	if p.found == nil {
 		p.found = globs.Found{}
 	}

@@ -42,7 +42,8 @@ func (f *Flags) Add(a *cli.App, c *cobra.Command) {
 	})
 	fl := c.Flags()
 	fl.StringVar(&f.advertise, "advertise", "", "the `URL` for other servers to reach this one; that of --e2b unless said")
-	fl.DurationVar(&f.lease, "lease", leaseUsual, "how long it may be out of touch with the database until others take over")
+	fl.DurationVar(&f.lease, "lease", leaseUsual,
+		"how long it may be out of touch with the database until others take over")
 }
 
 // Open gives a client of the servers' database; nil where none is named. server is this server's

@@ -59,8 +59,8 @@ func (a *Commands) serveTemplateAdd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add TENANT NAME IMAGE",
 		Short: "Fetch an image, and make a template of its digest",
-		Example: "  cloister serve template add acme python debian@sha256:… --forbid no-push.cedar --isolation " +
-			"gvisor",
+		Example: "  cloister serve template add acme python debian@sha256:… --forbid no-push.cedar " +
+			"--isolation gvisor",
 		Args:              cli.Args(3, 3),
 		ValidArgsFunction: a.completeTenants,
 		RunE: func(cmd *cobra.Command, args []string) error {

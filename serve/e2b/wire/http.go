@@ -10,7 +10,8 @@ import (
 func CORS(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "Cache-Control, X-Content-Type-Options, Connect-Content-Encoding, Connect-Protocol-Version")
+	h.Set("Access-Control-Expose-Headers",
+		"Cache-Control, X-Content-Type-Options, Connect-Content-Encoding, Connect-Protocol-Version")
 	if r.Method != http.MethodOptions {
 		return false
 	}

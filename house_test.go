@@ -347,6 +347,7 @@ var packages = map[string]string{
 	"state/aging":               "which automatic checkpoints go as they grow old",
 	"state/layers":              "what overlay layers changed, and layers themselves",
 	"state/parts":               "layers in parts: the project, the private home, the repository",
+	"state/restored":            "files that are again what they were, because an apply was undone",
 	"state/unchanged":           "workspaces that were removed because nothing was changed in them",
 	"state/apply":               "changes into a project, all or none, and back",
 	"state/store":               "kept workspaces with their checkpoints",

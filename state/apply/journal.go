@@ -55,6 +55,9 @@ type plan struct {
 // version 2 can stage apart, version 3 knows its folder, version 4 access lists.
 const version = 4
 
+// idBase is the base in which a journal's name is its time.
+const idBase = 36
+
 // maxFile bounds a file of a journal, which names each step in some 300 bytes.
 const maxFile = 512 << 20
 
@@ -176,6 +179,26 @@ func folders(dir string) ([]fs.DirEntry, error) {
 // Undone reports whether a later journal took this one back.
 func (j *Journal) Undone() (bool, error) { return j.has(undoneFile) }
 
+// Made are the entries that the steps of a finished journal made, in their order.
+func (j *Journal) Made() (made []layers.Node, err error) {
+	if err := read(filepath.Join(j.dir, doneFile), &made); err != nil {
+		return nil, fmt.Errorf("read journal %s: %w", j.ID, err)
+	}
+	if len(made) != len(j.Steps) {
+		return nil, fmt.Errorf("journal %s has %d steps and %d results", j.ID, len(j.Steps), len(made))
+	}
+	return made, nil
+}
+
+// Began is when a journal of this name began, in nanoseconds since 1970.
+func Began(id string) (int64, error) {
+	n, err := strconv.ParseInt(id, idBase, 64)
+	if err != nil {
+		return 0, fmt.Errorf("journal %q: %w", id, err)
+	}
+	return n, nil
+}
+
 func (j *Journal) has(name string) (bool, error) { return layers.Exists(filepath.Join(j.dir, name)) }
 
 func load(dir, project string) (*Journal, error) {
@@ -220,7 +243,7 @@ func create(dir, project, label, undoes string, steps []Step) (*Journal, error) 
 	}
 	now := time.Now().UTC()
 	j := &Journal{
-		ID: strconv.FormatInt(now.UnixNano(), 36), Project: project, Time: now, Label: label, Undoes: undoes,
+		ID: strconv.FormatInt(now.UnixNano(), idBase), Project: project, Time: now, Label: label, Undoes: undoes,
 		Steps: steps, root: node.Stamp,
 	}
 	j.dir = filepath.Join(dir, j.ID)

@@ -13,12 +13,9 @@ import (
 
 // Undo takes a finished journal back, as a journal of its own.
 func (j *Journal) Undo(dir string) (*Journal, error) {
-	var done []layers.Node
-	if err := read(filepath.Join(j.dir, doneFile), &done); err != nil {
+	done, err := j.Made()
+	if err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
-	}
-	if len(done) != len(j.Steps) {
-		return nil, fmt.Errorf("undo: journal %s has %d steps and %d results", j.ID, len(j.Steps), len(done))
 	}
 	if j.alien != "" {
 		return nil, fmt.Errorf("undo: journal %s: %s", j.ID, j.alien)

@@ -12,6 +12,7 @@ import (
 
 	"cloister/state/layers"
 	"cloister/state/parts"
+	"cloister/state/restored"
 )
 
 // Garbage is what no workspace needs any more.
@@ -36,9 +37,14 @@ func (s *Store) Collect(dryRun bool) (g Garbage, err error) {
 		return g, err
 	}
 	defer func() { _ = lock.Close() }()
-	needed, err := s.needed()
+	needed, projects, err := s.needed()
 	if err != nil {
 		return g, err
+	}
+	if !dryRun {
+		if err := restored.Keep(s.dir, projects); err != nil {
+			return g, err
+		}
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -60,13 +66,13 @@ func (s *Store) Collect(dryRun bool) (g Garbage, err error) {
 	return g, err
 }
 
-// needed are the layers that workspaces name.
-func (s *Store) needed() (map[string]bool, error) {
+// needed are the layers that workspaces name, and their projects.
+func (s *Store) needed() (out map[string]bool, projects []string, err error) {
 	names, err := s.Names()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := map[string]bool{}
+	out = map[string]bool{}
 	for _, name := range names {
 		w := &Workspace{store: s}
 		err := s.sound(name)
@@ -74,13 +80,14 @@ func (s *Store) needed() (map[string]bool, error) {
 			err = w.load(name)
 		}
 		if err != nil {
-			return nil, err // what cannot be read may need them
+			return nil, nil, err // what cannot be read may need them
 		}
 		for _, id := range w.named() {
 			out[id] = true
 		}
+		projects = append(projects, w.Project)
 	}
-	return out, nil
+	return out, projects, nil
 }
 
 // layers removes those of one owner that no one needs.

@@ -24,6 +24,7 @@ import (
 	"cloister/state/layers"
 	"cloister/state/parts"
 	"cloister/state/quota"
+	"cloister/state/restored"
 )
 
 // ErrNotFound says that no workspace or checkpoint has that name.
@@ -127,8 +128,9 @@ type Workspace struct {
 	meta
 	store   *Store
 	lock    *os.File
-	shared  *os.File // held against a removal of layers
-	thinned bool     // a quota took checkpoints away, whose layers no one needs
+	shared  *os.File       // held against a removal of layers
+	back    restored.Files // once it was asked for
+	thinned bool           // a quota took checkpoints away, whose layers no one needs
 	// Recovered says what became of changes that a crash had interrupted.
 	Recovered []string
 	// Sealed is notified of a checkpoint before it counts, and Known is asked for the digest
@@ -191,7 +193,10 @@ func (w *Workspace) recover() error {
 	if err != nil || j == nil || j.ID == w.Journal {
 		return err
 	}
-	return w.wrote(j)
+	if j.Undoes != "" {
+		err = w.noteRestored(j)
+	}
+	return errors.Join(err, w.wrote(j))
 }
 
 // ownFolder finds the layers where another call named another owner.

@@ -12,6 +12,7 @@ import (
 	"cloister/state/apply"
 	"cloister/state/bases"
 	"cloister/state/layers"
+	"cloister/state/restored"
 )
 
 // Diff is what a workspace changed, with what stands against applying it.
@@ -65,7 +66,9 @@ func (w *Workspace) conflict(c layers.Change) string {
 		if c.From != "" {
 			name = c.From
 		}
-		if mine, ok := w.Written[name]; ok && mine == c.Old.Stamp {
+		// What another workspace applied and took back is what it was before.
+		before := w.broughtBack().Before(name, c.Old.Stamp, w.Since)
+		if mine, ok := w.Written[name]; ok && mine == before || before.Ctime < w.Since {
 			return ""
 		}
 		return "it was changed in the project meanwhile"
@@ -74,6 +77,14 @@ func (w *Workspace) conflict(c layers.Change) string {
 		return "it was removed in the project meanwhile"
 	}
 	return ""
+}
+
+// broughtBack reads once what undos brought back in the project.
+func (w *Workspace) broughtBack() restored.Files {
+	if w.back == nil {
+		w.back = restored.Read(w.store.dir, w.Project)
+	}
+	return w.back
 }
 
 // Apply brings changes of this workspace into the project, or none of them. The error
@@ -183,7 +194,7 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 			return out, errors.Join(err, w.putBack(w.made(j)))
 		}
 		out = append(out, j)
-		if err := w.wrote(u); err != nil {
+		if err := errors.Join(w.wrote(u), w.noteRestored(u)); err != nil {
 			return out, err
 		}
 	}
@@ -191,6 +202,25 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 		return nil, fmt.Errorf("undo: nothing of %s was applied: %w", w.Name, ErrNotFound)
 	}
 	return out, nil
+}
+
+// noteRestored tells the project's other workspaces what an undo brought back.
+func (w *Workspace) noteRestored(u *apply.Journal) error {
+	made, err := u.Made()
+	if err != nil {
+		return err
+	}
+	at, err := apply.Began(u.Undoes)
+	if err != nil {
+		return err
+	}
+	var files []restored.File
+	for i, s := range u.Steps {
+		if s.New.Exists() && s.New.Kind != layers.Dir {
+			files = append(files, restored.File{Path: s.Path, Is: made[i].Stamp, Was: s.New.Stamp, At: at})
+		}
+	}
+	return restored.Note(w.store.dir, w.Project, files)
 }
 
 // made are the steps that would take back what a journal made, as far as that is there.

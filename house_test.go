@@ -801,7 +801,7 @@ var mayResolve = map[string]string{
 	"internal/freeze/freeze_linux.go":       "reads the names of namespaces",
 	"internal/realpath/of_linux.go":         "the walk itself, for names that are compared",
 	"internal/realpath/of_other.go":         "the walk itself, for names that are compared",
-	"sandbox/watch/listen_linux.go":         "reads names for the record, and opens nothing by them",
+	"sandbox/watch/names_linux.go":          "reads names for the record, and opens nothing by them",
 	"policyset/drafts/drafts.go":            "a file of the person's own configuration",
 	"sandbox/docker/docker_linux.go":        "the file of this very program",
 	"sandbox/docker/image_linux.go":         "reads a link to copy it as one",

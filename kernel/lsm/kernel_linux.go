@@ -130,10 +130,29 @@ func lock() (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("load LSM: %w", err)
 	}
+	if err := rootAlone(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return nil, errors.Join(fmt.Errorf("load LSM: lock %s: %w", Pins, err), f.Close())
 	}
 	return func() { f.Close() }, nil
+}
+
+// rootAlone refuses a folder of pins that another user may open, and so lock for ever, or
+// make names in.
+func rootAlone(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("load LSM: %w", err)
+	}
+	if mode := st.Mode &^ unix.S_IFMT; st.Uid != 0 || mode&0o077 != 0 {
+		return &Unsupported{
+			Reason: fmt.Sprintf("%s is open to others than root (mode %04o of user %d)", f.Name(), mode, st.Uid),
+			Fix:    "chown root " + f.Name() + " && chmod 0700 " + f.Name() + ", as root",
+		}
+	}
+	return nil
 }
 
 // suit takes out of the programs what this kernel has no hook for.

@@ -48,7 +48,7 @@ func (r *runner) left(out io.Writer) error {
 func (r *runner) remains() []string {
 	var out []string
 	for _, p := range r.descendants() {
-		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.PID, p.Parent, p.State, p.Line()))
+		out = append(out, fmt.Sprintf("process %d of %d %s: %s", p.PID, p.Parent, p.State, p.Line())+origin(p.PID))
 	}
 	for kind, list := range reaper.Kinds {
 		for _, thing := range list() {
@@ -66,6 +66,18 @@ func (r *runner) remains() []string {
 	}
 	for _, f := range files {
 		out = append(out, "file in TMPDIR: "+f.Name())
+	}
+	return out
+}
+
+// origin tells from whose folders a process was started: a test's have its name.
+func origin(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may be gone
+	var out string
+	for v := range strings.SplitSeq(string(text), "\x00") {
+		if strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "XDG_STATE_HOME=") {
+			out += " " + v
+		}
 	}
 	return out
 }

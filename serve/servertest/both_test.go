@@ -78,6 +78,7 @@ func suite(t *testing.T, address func(string) string) {
 
 func (s *server) create(w world, of tenants.Tenant) *serve.Sandbox {
 	w.t.Helper()
+	eventually(w.t, "this server does not learn of the tenant", func() bool { _, err := s.tables.Named(of.Name); return err == nil })
 	made, err := s.host.Create(w.t.Context(), of, base())
 	if err != nil {
 		w.t.Fatal(err)
@@ -207,7 +208,6 @@ func twoServers(w world, p *needs.Postgres) {
 	if got, _, err := b.tables.Find(key, time.Now()); err != nil || got.Name != "acme" {
 		t.Errorf("a key that was made at the other: %v, %v", got, err)
 	}
-	eventually(t, "the other server does not learn of the tenant", func() bool { _, err := b.tables.Named("acme"); return err == nil })
 	one := a.create(w, acme)
 	two := b.create(w, acme)
 	var over *serve.Over

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,6 +79,11 @@ func newServerAt(t *testing.T, address string, flags, words []string, names ...s
 	s.start()
 	t.Cleanup(func() {
 		s.stop()
+		for name := range s.keys {
+			if !slices.Contains(names, name) { // of another server, which removes it
+				_ = s.tenant(name, "guardian", "stop").Run() // none may have been needed here
+			}
+		}
 		for _, name := range names {
 			s.do("serve", "tenant", "remove", name)
 		}

@@ -73,13 +73,13 @@ func (r *runner) remains() []string {
 // origin tells from whose folders a process was started: a test's have its name.
 func origin(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may be gone
-	var out string
+	var out strings.Builder
 	for v := range strings.SplitSeq(string(text), "\x00") {
 		if strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "XDG_STATE_HOME=") {
-			out += " " + v
+			out.WriteString(" " + v)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // descendants are the processes below this one.

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,16 +96,16 @@ func Read(dir, project string) Files {
 // coarse is how far the clock of files may lag behind that of programs.
 const coarse = 20 * time.Millisecond
 
-// Before gives the file that stood at path when the clock of files said since, and that
-// applies after it replaced and undos brought back as is. It is is itself where no undo
-// made it, or where the apply may be older than since.
-func (f Files) Before(path string, is layers.Stamp, since int64) layers.Stamp {
-	for range len(f[path]) {
-		from, ok := f[path][is]
-		if !ok || from.At-int64(coarse) <= since {
-			break
+// Before gives what is at path was before, the last first, as far as undos brought it back
+// from applies that began after the clock of files said since.
+func (f Files) Before(path string, is layers.Stamp, since int64) iter.Seq[layers.Stamp] {
+	return func(yield func(layers.Stamp) bool) {
+		for range len(f[path]) {
+			from, ok := f[path][is]
+			if !ok || from.At-int64(coarse) <= since || !yield(from.Was) {
+				return
+			}
+			is = from.Was
 		}
-		is = from.Was
 	}
-	return is
 }

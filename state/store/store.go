@@ -194,9 +194,11 @@ func (w *Workspace) recover() error {
 		return err
 	}
 	if j.Undoes != "" {
-		err = w.noteRestored(j)
+		if err := w.noteRestored(j); err != nil {
+			return err
+		}
 	}
-	return errors.Join(err, w.wrote(j))
+	return w.wrote(j)
 }
 
 // ownFolder finds the layers where another call named another owner.

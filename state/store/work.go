@@ -66,10 +66,15 @@ func (w *Workspace) conflict(c layers.Change) string {
 		if c.From != "" {
 			name = c.From
 		}
-		// What another workspace applied and took back is what it was before.
-		before := w.broughtBack().Before(name, c.Old.Stamp, w.Since)
-		if mine, ok := w.Written[name]; ok && mine == before || before.Ctime < w.Since {
+		mine, ok := w.Written[name]
+		if ok && mine == c.Old.Stamp {
 			return ""
+		}
+		// What another workspace applied and took back is what it was before.
+		for was := range w.broughtBack().Before(name, c.Old.Stamp, w.Since) {
+			if ok && mine == was || was.Ctime < w.Since {
+				return ""
+			}
 		}
 		return "it was changed in the project meanwhile"
 	}
@@ -194,7 +199,11 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 			return out, errors.Join(err, w.putBack(w.made(j)))
 		}
 		out = append(out, j)
-		if err := errors.Join(w.wrote(u), w.noteRestored(u)); err != nil {
+		err = w.noteRestored(u)
+		if err == nil { // otherwise the next one to look at the journal finds what is not noted
+			err = w.wrote(u)
+		}
+		if err != nil {
 			return out, err
 		}
 	}

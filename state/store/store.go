@@ -193,11 +193,6 @@ func (w *Workspace) recover() error {
 	if err != nil || j == nil || j.ID == w.Journal {
 		return err
 	}
-	if j.Undoes != "" {
-		if err := w.noteRestored(j); err != nil {
-			return err
-		}
-	}
 	return w.wrote(j)
 }
 

@@ -199,11 +199,7 @@ func (w *Workspace) Undo(n int) ([]*apply.Journal, error) {
 			return out, errors.Join(err, w.putBack(w.made(j)))
 		}
 		out = append(out, j)
-		err = w.noteRestored(u)
-		if err == nil { // otherwise the next one to look at the journal finds what is not noted
-			err = w.wrote(u)
-		}
-		if err != nil {
+		if err := w.wrote(u); err != nil {
 			return out, err
 		}
 	}
@@ -247,6 +243,11 @@ func (w *Workspace) made(j *apply.Journal) (out []apply.Step) {
 // wrote remembers what a journal made in the project, so that it is not taken for
 // someone else's change.
 func (w *Workspace) wrote(j *apply.Journal) error {
+	if j.Undoes != "" { // first: what fails here is made good by the next one to look at the journal
+		if err := w.noteRestored(j); err != nil {
+			return err
+		}
+	}
 	top, err := layers.OpenFolder(w.Project)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

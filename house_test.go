@@ -173,7 +173,7 @@ var packages = map[string]string{
 	"egress/internal/spares":    "connections to servers for a session's next one",
 	"egress/internal/rate":      "what happened lately, counted",
 	"egress/internal/errtext":   "refusals as programs show them to their users",
-	"egress/internal/verdict":   "what is asked before something leaves, what is answered, and what is recorded",
+	"egress/verdict":   "what is asked before something leaves, what is answered, and what is recorded",
 	"egress/internal/refusal":   "what a program receives in the place of what it asked for",
 	"egress/internal/dns":       "the answers to a session's questions of DNS",
 	"egress/internal/gate":      "where programs reach the gate, its sockets and what is accepted on them",

@@ -49,7 +49,7 @@ var raw = map[string][]string{
 	"net/http.Request":                       nil,
 	module + "/egress/internal/wire.Request": nil,
 	// Its path is the reading's spelling, and its query and host go up as they stand there.
-	module + "/egress/internal/verdict.Message": {"Method", "Header"},
+	module + "/egress/verdict.Message": {"Method", "Header"},
 }
 
 // takesRaw are the functions of judges that take a field of the raw request all the
@@ -74,7 +74,7 @@ var takesRaw = map[string]string{
 
 // asked are the types that carry a request to a judge, or to the record. Package egress
 // makes the reading of the raw request, and gives these the reading's fields.
-var asked = []string{module + "/egress/internal/verdict.Query", module + "/egress/internal/verdict.Flow"}
+var asked = []string{module + "/egress/verdict.Query", module + "/egress/verdict.Flow"}
 
 // TestJudgesReadTheReadingAlone holds that a judge takes no field of the raw request:
 // two judges that read one request in their own way can be played against each other
@@ -103,7 +103,7 @@ func TestARawFieldIsFound(t *testing.T) {
 import (
 	"net/http"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 type desk struct{ *http.Request }
@@ -111,10 +111,10 @@ type desk struct{ *http.Request }
 func method(r *http.Request) bool { return r.Method == "GET" }
 func path(r *http.Request) string { return r.URL.Path }
 func embedded(d desk) string      { return d.Host }
-func header(m *egress.Message) []string { return m.Header.Values("Content-Type") }
+func header(m *verdict.Message) []string { return m.Header.Values("Content-Type") }
 func value(r http.Request) any    { h := r.Header; return h }
-func asks(q egress.Query) string  { return q.HTTP.Method }
-func status(m *egress.Message) int { return m.Status }
+func asks(q verdict.Query) string  { return q.HTTP.Method }
+func status(m *verdict.Message) int { return m.Status }
 `
 	file := filepath.Join(t.TempDir(), "sample.go")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
@@ -134,7 +134,7 @@ func status(m *egress.Message) int { return m.Status }
 import (
 	"net/http"
 
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 )
 
 type Query = verdict.Query

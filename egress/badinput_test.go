@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // counter is a server of one word that counts what it is asked.
@@ -341,7 +342,7 @@ func TestRandomWebSocket(t *testing.T) {
 	if b := <-got; len(b) > 200 || bytes.Contains(b, noise[:64]) {
 		t.Errorf("%d bytes of noise went up", len(b))
 	}
-	w.flow("its end", func(f egress.Flow) bool { return strings.Contains(f.Reason, "frame") })
+	w.flow("its end", func(f verdict.Flow) bool { return strings.Contains(f.Reason, "frame") })
 }
 
 // A server that answers before the request ends is heard, on both protocols.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // pipes counts the ends of pipes that this process holds.
@@ -94,10 +94,10 @@ func TestManyBusyTunnels(t *testing.T) {
 func (w *world) wholeFlows(n int, bytes int64) {
 	w.t.Helper()
 	seen := 0
-	w.flow("all ends", func(egress.Flow) bool {
+	w.flow("all ends", func(verdict.Flow) bool {
 		seen = 0
 		for _, f := range w.flows { // under w.mu
-			if f.Kind == egress.Connect && f.Up == bytes && f.Down == bytes && f.Reason == "" {
+			if f.Kind == verdict.Connect && f.Up == bytes && f.Down == bytes && f.Reason == "" {
 				seen++
 			}
 		}

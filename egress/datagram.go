@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cloister/egress/internal/refused"
+	"cloister/egress/verdict"
 )
 
 // Refusals reads the kernel's log of the datagrams that a gate refused. What is read
@@ -18,7 +19,8 @@ const noDatagrams = "UDP does not leave a cloister: only connections, and questi
 
 // datagrams records that datagrams to a destination were refused.
 func (e *Engine) datagrams(r refused.Report) {
-	f := Flow{Kind: Connect, Via: ViaUDP, Start: time.Now(), Reason: noDatagrams, Further: r.Further}
+	f := verdict.Flow{Kind: verdict.Connect, Via: verdict.ViaUDP, Start: time.Now(), Reason: noDatagrams,
+		Further: r.Further}
 	switch target, err := e.target(r.To); {
 	case !r.To.IsValid():
 		f.Detail = "to destinations that are not told apart"

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/reading"
 )
 
@@ -323,7 +323,7 @@ func (w *world) attempt(t *testing.T, q trial) (answer string, judged *reading.R
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, query := range w.queries {
-		if query.Kind == egress.Request {
+		if query.Kind == verdict.Request {
 			judged = query.HTTP
 		}
 	}

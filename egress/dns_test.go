@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // question packs a query; edns adds an OPT record of that UDP size.
@@ -89,11 +90,11 @@ func ede(m dnsmessage.Message) (code int, text string) {
 func TestDNS(t *testing.T) {
 	w := newWorld(t, nil)
 	w.set("ok.test", allow())
-	w.set("ask.test", egress.Verdict{Effect: "ask"})
-	w.set("printer.local", egress.Verdict{Effect: "ask"})
-	w.set("wpad", egress.Verdict{Effect: "ask"})
+	w.set("ask.test", verdict.Verdict{Effect: "ask"})
+	w.set("printer.local", verdict.Verdict{Effect: "ask"})
+	w.set("wpad", verdict.Verdict{Effect: "ask"})
 	w.set("db", allow())
-	w.set("no.test", egress.Verdict{Effect: "deny", Rule: "deny no.test", Place: "config.yaml:3", Reason: "never"})
+	w.set("no.test", verdict.Verdict{Effect: "deny", Rule: "deny no.test", Place: "config.yaml:3", Reason: "never"})
 	const (
 		success = dnsmessage.RCodeSuccess
 		nx      = dnsmessage.RCodeNameError
@@ -267,7 +268,7 @@ func TestDNSMalformed(t *testing.T) {
 			}
 		})
 	}
-	if n := w.count(egress.Resolve); n != 0 {
+	if n := w.count(verdict.Resolve); n != 0 {
 		t.Errorf("%d malformed questions were decided", n)
 	}
 }
@@ -275,7 +276,7 @@ func TestDNSMalformed(t *testing.T) {
 // A long reason gives way to the size the program can take.
 func TestDNSFits(t *testing.T) {
 	w := newWorld(t, nil)
-	w.set("*", egress.Verdict{Reason: strings.Repeat("é", 2000)})
+	w.set("*", verdict.Verdict{Reason: strings.Repeat("é", 2000)})
 	for _, size := range []int{512, 1232, 4096} {
 		raw := w.ask(question(t, "x.test.", dnsmessage.TypeA, dnsmessage.ClassINET, size))
 		if len(raw) > min(size, 1232) {

@@ -9,8 +9,8 @@ import (
 
 	"cloister/egress/internal/body"
 	"cloister/egress/internal/sock"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // trailers are those of an answer as they go down.
@@ -52,7 +52,7 @@ type answer struct {
 
 // editedAnswer takes what the edits made of the answer's head, and gives the body that
 // goes down, nil for as it comes.
-func (x *exchange) editedAnswer(m *Message) *answer {
+func (x *exchange) editedAnswer(m *verdict.Message) *answer {
 	r := x.resp
 	r.Header = m.Header.Fields()
 	if r.Body == wire.NoBody || !m.Replaced() && x.from.N.Load() == 0 {

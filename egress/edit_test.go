@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // edited is the verdict on requests that are changed.
-func edited(edits ...egress.Edit) egress.Verdict {
+func edited(edits ...verdict.Edit) verdict.Verdict {
 	v := read()
 	v.Edits = edits
 	return v
@@ -58,7 +58,7 @@ func (u upper) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func replaceWhole(m *egress.Message) error {
+func replaceWhole(m *verdict.Message) error {
 	got, err := io.ReadAll(m.Body())
 	if err != nil {
 		return err
@@ -71,14 +71,14 @@ func replaceWhole(m *egress.Message) error {
 func TestEdits(t *testing.T) {
 	ca := newTestCA(t)
 	addr := editServer(t, ca)
-	down := func(m *egress.Message) error {
+	down := func(m *verdict.Message) error {
 		m.Header.Map(func(_, v string) string { return strings.ReplaceAll(v, "s3cret", "***") })
 		m.SetBody(upper{m.Body()}, m.Length())
 		return nil
 	}
 	for _, tc := range []struct {
 		name   string
-		edits  []egress.Edit
+		edits  []verdict.Edit
 		accept string
 		body   string
 		want   string // what the program reads; "METHOD URI KEY|BODY|LENGTH" unless changed
@@ -86,43 +86,43 @@ func TestEdits(t *testing.T) {
 		end    string
 		status int
 	}{
-		{name: "fields", body: "x", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+		{name: "fields", body: "x", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
 			m.Header.Set("x-key", "two")
 			m.Query = "a=b"
 			return nil
 		}}}, want: "POST /p?a=b two|x|1", leak: "s3cret", end: "s3cret"},
-		{name: "removed", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+		{name: "removed", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
 			m.Header.Del("X-KEY")
 			return nil
 		}}}, want: "POST /p?q=1 ||0", leak: "s3cret", end: "s3cret"},
-		{name: "order", body: "b", edits: []egress.Edit{
-			{Request: func(m *egress.Message) error { m.Header.Set("X-Key", "1"); return nil }, Response: func(m *egress.Message) error {
+		{name: "order", body: "b", edits: []verdict.Edit{
+			{Request: func(m *verdict.Message) error { m.Header.Set("X-Key", "1"); return nil }, Response: func(m *verdict.Message) error {
 				m.Header.Set("X-Leak", m.Header.Values("X-Leak")[0]+" first")
 				return nil
 			}},
-			{Request: func(m *egress.Message) error { m.Header.Set("X-Key", m.Header.Values("X-Key")[0]+"2"); return nil }, Response: func(m *egress.Message) error {
+			{Request: func(m *verdict.Message) error { m.Header.Set("X-Key", m.Header.Values("X-Key")[0]+"2"); return nil }, Response: func(m *verdict.Message) error {
 				m.Header.Set("X-Leak", "second")
 				return nil
 			}},
 		}, want: "POST /p?q=1 12|b|1", leak: "second first", end: "s3cret"},
-		{name: "stream up", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
+		{name: "stream up", body: "abc", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
 			m.SetBody(upper{m.Body()}, -1)
 			return nil
 		}}}, want: "POST /p?q=1 one|ABC|-1", leak: "s3cret", end: "s3cret"},
-		{name: "whole", body: "abc", edits: []egress.Edit{{Request: replaceWhole}}, want: "POST /p?q=1 one|whole:abc|9", leak: "s3cret", end: "s3cret"},
-		{name: "down", body: "abc", edits: []egress.Edit{{Response: down, Trailer: func(h *egress.Header) { h.Set("X-End", "gone") }}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***", end: "gone"},
-		{name: "down, counted", accept: "counted", body: "abc", edits: []egress.Edit{{Response: down}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***"},
-		{name: "refused", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
-			return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Rule: "r", Reason: "not this"}, Answer: []byte("own words"), ContentType: "text/x"}
+		{name: "whole", body: "abc", edits: []verdict.Edit{{Request: replaceWhole}}, want: "POST /p?q=1 one|whole:abc|9", leak: "s3cret", end: "s3cret"},
+		{name: "down", body: "abc", edits: []verdict.Edit{{Response: down, Trailer: func(h *verdict.Header) { h.Set("X-End", "gone") }}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***", end: "gone"},
+		{name: "down, counted", accept: "counted", body: "abc", edits: []verdict.Edit{{Response: down}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***"},
+		{name: "refused", body: "abc", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
+			return &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not this"}, Answer: []byte("own words"), ContentType: "text/x"}
 		}}}, status: 403, want: "own words"},
-		{name: "refused in the body", body: "abc", edits: []egress.Edit{{Request: func(m *egress.Message) error {
-			m.SetBody(io.MultiReader(m.Body(), failing{&egress.Refused{Status: 451, Verdict: egress.Verdict{Reason: "too late"}}}), -1)
+		{name: "refused in the body", body: "abc", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
+			m.SetBody(io.MultiReader(m.Body(), failing{&verdict.Refused{Status: 451, Verdict: verdict.Verdict{Reason: "too late"}}}), -1)
 			return nil
 		}}}, status: 451, want: "too late"},
-		{name: "an answer refused", edits: []egress.Edit{{Response: func(*egress.Message) error { return errors.New("a bad answer") }}}, status: 502, want: "a bad answer"},
-		{name: "the gate's own", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Header.Set("Host", "evil"); return nil }}}, status: 502, want: "gate's own"},
-		{name: "a line end", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Header.Set("A", "b\r\nC: d"); return nil }}}, status: 502, want: "control byte"},
-		{name: "a space in the query", edits: []egress.Edit{{Request: func(m *egress.Message) error { m.Query = "a b"; return nil }}}, status: 400, want: "in the target"},
+		{name: "an answer refused", edits: []verdict.Edit{{Response: func(*verdict.Message) error { return errors.New("a bad answer") }}}, status: 502, want: "a bad answer"},
+		{name: "the gate's own", edits: []verdict.Edit{{Request: func(m *verdict.Message) error { m.Header.Set("Host", "evil"); return nil }}}, status: 502, want: "gate's own"},
+		{name: "a line end", edits: []verdict.Edit{{Request: func(m *verdict.Message) error { m.Header.Set("A", "b\r\nC: d"); return nil }}}, status: 502, want: "control byte"},
+		{name: "a space in the query", edits: []verdict.Edit{{Request: func(m *verdict.Message) error { m.Query = "a b"; return nil }}}, status: 400, want: "in the target"},
 	} {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 			t.Run(tc.name+" "+proto, func(t *testing.T) {
@@ -169,12 +169,12 @@ func TestEditDropsTrailers(t *testing.T) {
 		fmt.Fprintf(w, "%s|%s", got, r.Trailer.Get("X-Key"))
 	}), "h2", "http/1.1")
 	for name, c := range map[string]struct {
-		edits []egress.Edit
+		edits []verdict.Edit
 		want  string
 	}{
 		"control":   {nil, "abc|behind"},
-		"head only": {[]egress.Edit{{Request: func(m *egress.Message) error { m.Header.Del("X-Key"); return nil }}}, "abc|"},
-		"body":      {[]egress.Edit{{Request: func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil }}}, "ABC|"},
+		"head only": {[]verdict.Edit{{Request: func(m *verdict.Message) error { m.Header.Del("X-Key"); return nil }}}, "abc|"},
+		"body":      {[]verdict.Edit{{Request: func(m *verdict.Message) error { m.SetBody(upper{m.Body()}, -1); return nil }}}, "ABC|"},
 	} {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 			w := newInspectedBy(t, ca, addr)
@@ -206,7 +206,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func TestEditContinue(t *testing.T) {
 	ca := newTestCA(t)
 	w := newInspectedBy(t, ca, editServer(t, ca))
-	w.set(readHost, edited(egress.Edit{Request: replaceWhole}))
+	w.set(readHost, edited(verdict.Edit{Request: replaceWhole}))
 	client := w.client()
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", "https://api.test/", strings.NewReader("abc"))
@@ -226,9 +226,9 @@ func TestEditContinue(t *testing.T) {
 func TestEditRefusesUnseen(t *testing.T) {
 	server := serveText(t, func(string) string { return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" })
 	w := newWorld(t, map[string]string{"plain.test": server.addr})
-	v := edited(egress.Edit{Request: func(m *egress.Message) error {
+	v := edited(verdict.Edit{Request: func(m *verdict.Message) error {
 		if got, _ := io.ReadAll(m.Body()); slices.Equal(got, []byte("bad")) {
-			return &egress.Refused{Verdict: egress.Verdict{Reason: "bad body"}}
+			return &verdict.Refused{Verdict: verdict.Verdict{Reason: "bad body"}}
 		}
 		return nil
 	}})
@@ -249,7 +249,7 @@ func TestEditRefusesUnseen(t *testing.T) {
 func TestEditedFieldArrives(t *testing.T) {
 	ca := newTestCA(t)
 	w := newInspectedBy(t, ca, editServer(t, ca))
-	w.set(readHost, edited(egress.Edit{Request: func(m *egress.Message) error { m.Header.Set("X-Key", "ours"); return nil }}))
+	w.set(readHost, edited(verdict.Edit{Request: func(m *verdict.Message) error { m.Header.Set("X-Key", "ours"); return nil }}))
 	for _, fields := range []string{
 		"", "X-Key: theirs\r\n", "x-key: theirs\r\nX-Key: theirs\r\n", "X_Key: theirs\r\n",
 		"Connection: X-Key\r\n", "Connection: close, x-key\r\n", "X-Key: theirs\r\nConnection: keep-alive, X-KEY\r\n",
@@ -273,9 +273,9 @@ func TestEditedFieldArrives(t *testing.T) {
 func TestEditKeepsConnection(t *testing.T) {
 	ca := newTestCA(t)
 	w := newInspectedBy(t, ca, editServer(t, ca))
-	w.set(readHost, edited(egress.Edit{
-		Request:  func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
-		Response: func(m *egress.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
+	w.set(readHost, edited(verdict.Edit{
+		Request:  func(m *verdict.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
+		Response: func(m *verdict.Message) error { m.SetBody(upper{m.Body()}, -1); return nil },
 	}))
 	c := w.open("http/1.1")
 	const request = "POST /x HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
@@ -291,7 +291,7 @@ func TestEditKeepsConnection(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	if n := w.count(egress.Request); n != 2 {
+	if n := w.count(verdict.Request); n != 2 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -303,8 +303,8 @@ func TestRequestsContextEnds(t *testing.T) {
 	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), http.NotFoundHandler()))
 	asked := make(chan context.Context, 8)
 	w.mu.Lock()
-	w.decided = func(ctx context.Context, q egress.Query) {
-		if q.Kind == egress.Request {
+	w.decided = func(ctx context.Context, q verdict.Query) {
+		if q.Kind == verdict.Request {
 			asked <- ctx
 		}
 	}

@@ -34,6 +34,7 @@ import (
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/gate"
 	"cloister/egress/internal/redact"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )
@@ -60,8 +61,8 @@ type Config struct {
 	// Names are those that an earlier guardian of this session gave addresses
 	// to, in that order: programs may have kept them.
 	Names   []string
-	Decider Decider
-	Journal Journal
+	Decider verdict.Decider
+	Journal verdict.Journal
 	// Hosts says where to dial for a name ("host" or "host:port" → "ip:port"
 	// or "ip"): the person's explicit word, and the only way to a loopback or
 	// private address. Link-local, multicast and metadata stay forbidden.

@@ -7,7 +7,7 @@ import (
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 )
 
 // counted counts a connection that is not read, and refuses it where that is one
@@ -17,7 +17,7 @@ func (s *stream) counted() bool {
 	if err == nil {
 		return true
 	}
-	f := s.flow(Flow{Kind: Connect})
+	f := s.flow(verdict.Flow{Kind: verdict.Connect})
 	if form, ok := errors.AsType[*verdict.Form](err); ok {
 		f.RefusedBy(form)
 	}
@@ -31,7 +31,7 @@ func (s *stream) counted() bool {
 
 // dialFailed records a dial that led to nothing: forbidden addresses as our
 // refusal, the rest as the end of what had been allowed.
-func (s *stream) dialFailed(f Flow, err error) Flow {
+func (s *stream) dialFailed(f verdict.Flow, err error) verdict.Flow {
 	f, refused := s.e.undialed(s.flow(f), err)
 	if refused {
 		s.e.refused(f)
@@ -42,7 +42,7 @@ func (s *stream) dialFailed(f Flow, err error) Flow {
 }
 
 // undialed is f with why its dial led to nothing, and whether that is a refusal of ours.
-func (e *Engine) undialed(f Flow, err error) (_ Flow, refused bool) {
+func (e *Engine) undialed(f verdict.Flow, err error) (_ verdict.Flow, refused bool) {
 	f.Reason = err.Error()
 	if forbidden, ok := errors.AsType[*guard.Forbidden](err); ok {
 		f.Detail = forbidden.Detail()
@@ -60,7 +60,7 @@ func (e *Engine) undialed(f Flow, err error) (_ Flow, refused bool) {
 }
 
 // flow fills in what is the stream's.
-func (s *stream) flow(f Flow) Flow {
+func (s *stream) flow(f verdict.Flow) verdict.Flow {
 	if !f.Authority.IsValid() {
 		f.Authority = s.target
 	}
@@ -73,7 +73,7 @@ func (s *stream) flow(f Flow) Flow {
 
 // tellEnd tells the end of a connection whose requests were read.
 func (s *stream) tellEnd() {
-	f := s.flow(Flow{Kind: Connect, Up: s.bodiesUp.Load(), Down: s.bodiesDown.Load()})
+	f := s.flow(verdict.Flow{Kind: verdict.Connect, Up: s.bodiesUp.Load(), Down: s.bodiesDown.Load()})
 	f.Duration = time.Since(f.Start)
 	if cause := s.conns.killed(); cause != nil {
 		f.Reason = cause.Error()

@@ -21,6 +21,7 @@ import (
 	"cloister/egress/internal/refused"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/spares"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 	"cloister/internal/origin"
@@ -174,14 +175,14 @@ func (e *Engine) full(reason string) {
 	if now.UnixNano()-last < int64(time.Second) || !e.overflow.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	e.refused(Flow{
-		Kind: Connect, Via: ViaDirect, Start: now,
+	e.refused(verdict.Flow{
+		Kind: verdict.Connect, Via: verdict.ViaDirect, Start: now,
 		Reason: reason,
 	})
 }
 
 // refused tells the Journal, and whether an explanation may be given.
-func (e *Engine) refused(f Flow) bool {
+func (e *Engine) refused(f verdict.Flow) bool {
 	f.Duration = time.Since(f.Start)
 	if f.Rule != "" {
 		e.quota.Limit()
@@ -216,7 +217,7 @@ func (e *Engine) handle(ctx context.Context, c net.Conn) {
 	}
 	dst, err := e.originalDst(c)
 	if err != nil {
-		s.refuseRaw(Flow{Kind: Connect, Reason: err.Error()})
+		s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
 		return
 	}
 	if gate.Is(dst.Addr()) {
@@ -224,7 +225,7 @@ func (e *Engine) handle(ctx context.Context, c net.Conn) {
 		return
 	}
 	if s.target, err = e.target(dst); err != nil {
-		s.refuseRaw(Flow{Kind: Connect, Reason: err.Error(), Detail: dst.String()})
+		s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error(), Detail: dst.String()})
 		return
 	}
 	s.serveDirect(ctx)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"cloister/egress/internal/dial"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 
@@ -110,7 +110,7 @@ func (r routing) absolute(rest string) error {
 	}
 	r.x.target = path
 	if r.proxy {
-		if r.x.via, r.x.to = ViaHTTP, to; to.Port() == 443 { // as for a direct connection
+		if r.x.via, r.x.to = verdict.ViaHTTP, to; to.Port() == 443 { // as for a direct connection
 			return &verdict.Form{Status: 400, Reason: "http:// at port 443, which takes TLS: https:// goes through CONNECT"}
 		}
 		r.x.to, err = r.x.s.e.named(to)

@@ -6,6 +6,7 @@ import (
 
 	"cloister/egress/internal/dns"
 	"cloister/egress/internal/dnsmsg"
+	"cloister/egress/verdict"
 )
 
 func FuzzDNS(f *testing.F) {
@@ -31,6 +32,8 @@ func FuzzDNS(f *testing.F) {
 
 type yes struct{}
 
-func (yes) Decide(context.Context, Query) Verdict { return Verdict{Allow: true, Effect: "allow"} }
-func (yes) Closed(Flow)                           {}
-func (yes) Refused(Flow) error                    { return nil }
+func (yes) Decide(context.Context, verdict.Query) verdict.Verdict {
+	return verdict.Verdict{Allow: true, Effect: "allow"}
+}
+func (yes) Closed(verdict.Flow)        {}
+func (yes) Refused(verdict.Flow) error { return nil }

@@ -15,7 +15,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // interopServer is gRPC's own.
@@ -83,10 +83,10 @@ func TestGRPCInterop(t *testing.T) {
 		}
 		interop.DoTimeoutOnSleepingServer(ctx, tc)
 	}
-	w.flow("a cancelled call", func(f egress.Flow) bool { return f.Reason == "the program ended the request" })
+	w.flow("a cancelled call", func(f verdict.Flow) bool { return f.Reason == "the program ended the request" })
 
 	// A refusal is a status of gRPC's, with the words.
-	w.set(readHost, egress.Verdict{Effect: "deny", Reason: "not so: 100 %", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not so: 100 %", Hints: []string{"write y"}})
 	_, err = tc.EmptyCall(ctx, &testgrpc.Empty{})
 	if got := status.Convert(err); got.Code() != codes.PermissionDenied || !strings.Contains(got.Message(), "not so: 100 %\n") || !strings.Contains(got.Message(), "write y") {
 		t.Errorf("refused: %v", err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/needs"
 )
 
@@ -107,8 +108,8 @@ func TestH2Spec(t *testing.T) {
 	if ran < 100 || again != ran {
 		t.Errorf("%d cases, then %d", ran, again)
 	}
-	if border.count(egress.Request) < 10 {
-		t.Errorf("%d requests were read", border.count(egress.Request))
+	if border.count(verdict.Request) < 10 {
+		t.Errorf("%d requests were read", border.count(verdict.Request))
 	}
 	for name := range failed {
 		if !direct[name] {

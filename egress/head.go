@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // requestHead writes the request anew, from what was understood of it. It is valid

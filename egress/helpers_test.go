@@ -24,6 +24,7 @@ import (
 
 	"cloister/egress"
 	"cloister/egress/internal/sock"
+	"cloister/egress/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,18 +39,18 @@ type world struct {
 	dnsTCP net.Listener
 
 	mu      sync.Mutex
-	rules   map[string]egress.Verdict // by host; "*" for the rest
-	queries []egress.Query
-	flows   []egress.Flow
+	rules   map[string]verdict.Verdict // by host; "*" for the rest
+	queries []verdict.Query
+	flows   []verdict.Flow
 	told    chan struct{}
-	deaf    bool                              // the journal fails
-	login   func(egress.Login) egress.Verdict // the word on logins
-	judged  func(egress.Query) (egress.Verdict, bool)
-	decided func(context.Context, egress.Query) // called with each verdict made, before it is told
+	deaf    bool                                // the journal fails
+	login   func(verdict.Login) verdict.Verdict // the word on logins
+	judged  func(verdict.Query) (verdict.Verdict, bool)
+	decided func(context.Context, verdict.Query) // called with each verdict made, before it is told
 }
 
-func allow() egress.Verdict {
-	return egress.Verdict{Allow: true, Effect: "allow", Rule: "allow test"}
+func allow() verdict.Verdict {
+	return verdict.Verdict{Allow: true, Effect: "allow", Rule: "allow test"}
 }
 
 // patience is longer than anything here takes, also where the machine stands still
@@ -60,7 +61,7 @@ const patience = 2 * time.Minute
 // newWorld starts an engine that allows what hosts names, and dials there.
 func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Config)) *world {
 	t.Helper()
-	w := &world{t: t, conns: make(chan net.Conn), rules: map[string]egress.Verdict{}, told: make(chan struct{}, 1)}
+	w := &world{t: t, conns: make(chan net.Conn), rules: map[string]verdict.Verdict{}, told: make(chan struct{}, 1)}
 	for h := range hosts {
 		if host, _, err := net.SplitHostPort(h); err == nil {
 			h = host
@@ -111,7 +112,7 @@ func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Conf
 	return w
 }
 
-func (w *world) Decide(ctx context.Context, q egress.Query) egress.Verdict {
+func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
 	v := w.decide(q)
 	w.mu.Lock()
 	decided := w.decided
@@ -122,7 +123,7 @@ func (w *world) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 	return v
 }
 
-func (w *world) decide(q egress.Query) egress.Verdict {
+func (w *world) decide(q verdict.Query) verdict.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queries = append(w.queries, q)
@@ -144,15 +145,15 @@ func (w *world) decide(q egress.Query) egress.Verdict {
 	return v
 }
 
-func (w *world) set(host string, v egress.Verdict) {
+func (w *world) set(host string, v verdict.Verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rules[host] = v
 }
 
-func (w *world) Closed(f egress.Flow) { w.tell(f) }
+func (w *world) Closed(f verdict.Flow) { w.tell(f) }
 
-func (w *world) Refused(f egress.Flow) error {
+func (w *world) Refused(f verdict.Flow) error {
 	w.tell(f)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +163,7 @@ func (w *world) Refused(f egress.Flow) error {
 	return nil
 }
 
-func (w *world) tell(f egress.Flow) {
+func (w *world) tell(f verdict.Flow) {
 	w.mu.Lock()
 	w.flows = append(w.flows, f)
 	w.mu.Unlock()
@@ -173,7 +174,7 @@ func (w *world) tell(f egress.Flow) {
 }
 
 // flow waits for a flow that satisfies ok.
-func (w *world) flow(what string, ok func(egress.Flow) bool) egress.Flow {
+func (w *world) flow(what string, ok func(verdict.Flow) bool) verdict.Flow {
 	w.t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -194,12 +195,12 @@ func (w *world) flow(what string, ok func(egress.Flow) bool) egress.Flow {
 	}
 }
 
-func (w *world) reason(part string) egress.Flow {
+func (w *world) reason(part string) verdict.Flow {
 	w.t.Helper()
-	return w.flow("reason "+part, func(f egress.Flow) bool { return strings.Contains(f.Reason, part) })
+	return w.flow("reason "+part, func(f verdict.Flow) bool { return strings.Contains(f.Reason, part) })
 }
 
-func (w *world) count(kind egress.QueryKind) int {
+func (w *world) count(kind verdict.QueryKind) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0

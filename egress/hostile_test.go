@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // byHand is a server in TLS that says what no library would say.
@@ -388,8 +389,8 @@ func TestServerThatGoesAway(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	if u.accepted() != 5 || w.count(egress.Request) != 5 {
-		t.Errorf("%d connections, %d requests judged", u.accepted(), w.count(egress.Request))
+	if u.accepted() != 5 || w.count(verdict.Request) != 5 {
+		t.Errorf("%d connections, %d requests judged", u.accepted(), w.count(verdict.Request))
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/sock"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // serveHTTP serves the requests of one connection, each judged for itself. In
@@ -125,7 +125,7 @@ func (x *exchange) refuse(r *refusal.Refusal) {
 }
 
 // message is the request under its edits.
-func (x *exchange) message() *Message {
+func (x *exchange) message() *verdict.Message {
 	x.in = body.New(x.s.client.Source, &x.s.e.buffers, x.req.Body, x.req.Length,
 		func() { x.s.client.readBy(x.s.e.limits.Idle) })
 	x.in.Most = x.most
@@ -136,7 +136,7 @@ func (x *exchange) message() *Message {
 		x.in.First = x.goOn
 	}
 	path, query, _ := strings.Cut(x.judged(), "?")
-	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: path,
+	return verdict.NewMessage(verdict.Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: path,
 		Query: query}, slices.Clone(x.req.Header), x.in, x.in.Length())
 }
 
@@ -153,7 +153,7 @@ func (x *exchange) judged() string {
 }
 
 // edited puts what the edits made of m in the place of the program's request.
-func (x *exchange) edited(m *Message) error {
+func (x *exchange) edited(m *verdict.Message) error {
 	if path, query, _ := strings.Cut(x.target, "?"); m.Query != query {
 		x.target = path + "?" + m.Query
 	}
@@ -179,7 +179,7 @@ func (x *exchange) edited(m *Message) error {
 }
 
 // send writes the request to a connection to its server, and reads the answer's head.
-func (x *exchange) send(ctx context.Context, m *Message) (*Message, error) {
+func (x *exchange) send(ctx context.Context, m *verdict.Message) (*verdict.Message, error) {
 	s := x.s
 	x.target = x.judged()
 	if m != nil {
@@ -216,15 +216,15 @@ func (x *exchange) send(ctx context.Context, m *Message) (*Message, error) {
 }
 
 // answer is the answer under the request's edits.
-func (x *exchange) answer() *Message {
+func (x *exchange) answer() *verdict.Message {
 	r := x.resp
 	x.from = body.New(x.s.up.Source, &x.s.e.buffers, r.Body, r.Length, x.extend)
-	return verdict.NewMessage(Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: x.path,
+	return verdict.NewMessage(verdict.Message{Authority: x.to, Secure: x.s.up.secure, Method: x.req.Method, Path: x.path,
 		Status: r.Status}, slices.Clone(r.Header), x.from, x.from.Length())
 }
 
 // pass gives the program the answer's head, and what follows it.
-func (x *exchange) pass(m *Message) error {
+func (x *exchange) pass(m *verdict.Message) error {
 	var own *answer
 	if m != nil {
 		own = x.editedAnswer(m)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // client2 is Go's own client, speaking HTTP/2.
@@ -83,10 +83,10 @@ func TestHTTP2(t *testing.T) {
 			t.Errorf("the server saw %q", saw)
 		}
 	}
-	if c, r := w.count(egress.Connect), w.count(egress.Request); c != 1 || r != 3 {
+	if c, r := w.count(verdict.Connect), w.count(verdict.Request); c != 1 || r != 3 {
 		t.Errorf("%d connections, %d requests", c, r)
 	}
-	f := w.flow("a request", func(f egress.Flow) bool { return f.Kind == egress.Request })
+	f := w.flow("a request", func(f verdict.Flow) bool { return f.Kind == verdict.Request })
 	if f.Path != "/echo" || f.Status != 200 || f.Up != 200<<10 || f.Down != 200<<10 {
 		t.Errorf("flow %+v", f)
 	}
@@ -243,7 +243,7 @@ func TestHTTP2Judged(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	w.set(readHost, egress.Verdict{Effect: "deny", Reason: "not this", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not this", Hints: []string{"write y"}})
 	resp, err := client.Get("https://api.test/echo")
 	if err != nil {
 		t.Fatal(err)

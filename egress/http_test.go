@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 const ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -32,7 +33,7 @@ func TestHTTPIsWrittenAnew(t *testing.T) {
 	if diff := cmp.Diff(want, s.seen()); diff != "" {
 		t.Errorf("upstream (-want +got):\n%s", diff)
 	}
-	f := w.flow("request", func(f egress.Flow) bool { return f.Kind == egress.Request })
+	f := w.flow("request", func(f verdict.Flow) bool { return f.Kind == verdict.Request })
 	if f.Method != "GET" || f.Path != "/a" || f.Status != 200 || f.Down != 2 || f.Authority.String() != "web.test:80" {
 		t.Errorf("flow %+v", f)
 	}
@@ -71,7 +72,7 @@ func TestHTTPEveryRequestIsJudged(t *testing.T) {
 			if n := len(s.seen()); n != 1 {
 				t.Errorf("upstream saw %q", s.seen())
 			}
-			f := w.flow("refusal", func(f egress.Flow) bool { return f.Status != 200 })
+			f := w.flow("refusal", func(f verdict.Flow) bool { return f.Status != 200 })
 			if strconv.Itoa(f.Status) != tt.status || f.Reason == "" {
 				t.Errorf("flow %+v", f)
 			}
@@ -88,7 +89,7 @@ func TestHTTPPolicyChangesBetweenRequests(t *testing.T) {
 	readN(t, c, len(ok200))
 	write(t, c, get)
 	readN(t, c, len(ok200))
-	w.set("web.test", egress.Verdict{Effect: "deny", Reason: "it is over", Rule: "deny web.test", Place: "config.yaml:7"})
+	w.set("web.test", verdict.Verdict{Effect: "deny", Reason: "it is over", Rule: "deny web.test", Place: "config.yaml:7"})
 	write(t, c, get)
 	got, _ := readAll(t, c)
 	for _, want := range []string{"HTTP/1.1 403 ", `"rule": "deny web.test"`, `"place": "config.yaml:7"`, `"reason": "it is over"`} {
@@ -99,7 +100,7 @@ func TestHTTPPolicyChangesBetweenRequests(t *testing.T) {
 	if n := s.accepted(); n != 1 {
 		t.Errorf("%d upstream connections for one kept alive", n)
 	}
-	if n := w.count(egress.Request); n != 3 {
+	if n := w.count(verdict.Request); n != 3 {
 		t.Errorf("%d requests decided, want 3", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // A CA is a session's certificate authority: programs inside trust it, so that
@@ -70,20 +71,20 @@ func (i intercepted) protocol() string {
 // cannot be reached, the first request is answered so.
 func (i intercepted) intercept(ctx context.Context) {
 	i.s.up.secure = true
-	strict := i.s.judged.inspected() || i.s.judged.open == OpenHTTP
+	strict := i.s.judged.inspected() || i.s.judged.open == verdict.OpenHTTP
 	if i.s.up.offer = i.hello.Offerable(); strict {
 		i.s.up.offer = readable(i.hello.ALPN)
 	}
 	if len(i.hello.ALPN) > 0 && len(i.s.up.offer) == 0 {
-		i.s.refuseTLS(Flow{
-			Kind: Connect, Reason: "requests to this host are read, and the program offers no protocol that can be read",
+		i.s.refuseTLS(verdict.Flow{
+			Kind: verdict.Connect, Reason: "requests to this host are read, and the program offers no protocol that can be read",
 			Detail: dial.Quote(strings.Join(i.hello.ALPN, ",")),
 		})
 		return
 	}
 	if i.s.e.cfg.CA == nil {
-		i.s.refuseTLS(Flow{Kind: Connect, Reason: "connections to this host are inspected, and the key of this session's " +
-			"certificates is gone with the guardian that made them: start the session again"})
+		i.s.refuseTLS(verdict.Flow{Kind: verdict.Connect, Reason: "connections to this host are inspected, and the key of " +
+			"this session's certificates is gone with the guardian that made them: start the session again"})
 		return
 	}
 	// A connection that served HTTP is none for a program that may speak something else.
@@ -91,7 +92,7 @@ func (i intercepted) intercept(ctx context.Context) {
 	switch {
 	case err == nil:
 	case len(i.s.up.offer) > 0 && len(readable(i.s.up.offer)) == 0: // no protocol in which it could be answered
-		flow := i.s.dialFailed(Flow{Kind: Connect}, err)
+		flow := i.s.dialFailed(verdict.Flow{Kind: verdict.Connect}, err)
 		i.s.refuseAs(refusal.Undialed(flow, err))
 		return
 	default:
@@ -103,7 +104,7 @@ func (i intercepted) intercept(ctx context.Context) {
 	}
 	config, err := i.s.e.cfg.CA.Config(i.s.target.Host(), proto)
 	if err != nil {
-		i.s.refuseRaw(Flow{Kind: Connect, Reason: err.Error()})
+		i.s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
 		return
 	}
 	i.s.client.readBy(i.s.e.limits.Handshake)
@@ -155,7 +156,7 @@ func (i intercepted) within(ctx context.Context) {
 	case kind == wire.Raw:
 		<-t.Done //nolint:errcheck // it ended because of the reset
 	case kind == wire.TLS:
-		i.s.refuseRaw(Flow{Kind: Connect, Reason: "TLS in TLS, whose inner server nobody can tell"})
+		i.s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: "TLS in TLS, whose inner server nobody can tell"})
 		<-t.Done //nolint:errcheck // it ended because of the reset
 	default:
 		i.s.refuseForm("the server spoke first, which it never does in the protocol the program speaks")
@@ -178,7 +179,7 @@ func (i intercepted) dial(ctx context.Context, used bool) error {
 // TLS that no one should. A program that closes without an alert, once that certificate
 // was taken in this session, ended or needed the connection no more: nothing is refused.
 func (i intercepted) endHandshake(err error, proto string) {
-	f := i.s.flow(Flow{Kind: Connect, Reason: "the program broke the TLS handshake off"})
+	f := i.s.flow(verdict.Flow{Kind: verdict.Connect, Reason: "the program broke the TLS handshake off"})
 	switch {
 	case i.s.conns.killed() != nil:
 		f.Reason = i.s.conns.killed().Error()

@@ -27,11 +27,12 @@ import (
 	"time"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // read is the verdict on hosts whose requests are read.
-func read() egress.Verdict {
-	return egress.Verdict{Allow: true, Effect: "allow", Rule: "read test", Inspect: true}
+func read() verdict.Verdict {
+	return verdict.Verdict{Allow: true, Effect: "allow", Rule: "read test", Inspect: true}
 }
 
 // An authority of the test signs its servers.
@@ -181,17 +182,17 @@ func TestInspected(t *testing.T) {
 			t.Errorf("request %d: %q, want %q", i, got, want)
 		}
 	}
-	if n := w.count(egress.Connect); n != 1 {
+	if n := w.count(verdict.Connect); n != 1 {
 		t.Errorf("%d connections for one kept alive", n)
 	}
-	if n := w.count(egress.Request); n != 3 {
+	if n := w.count(verdict.Request); n != 3 {
 		t.Errorf("%d requests judged", n)
 	}
-	f := w.flow("a request", func(f egress.Flow) bool { return f.Kind == egress.Request })
+	f := w.flow("a request", func(f verdict.Flow) bool { return f.Kind == verdict.Request })
 	if f.Path != "/a/c." || f.Status != 200 || f.Up != 4 || f.Authority.String() != "api.test:443" {
 		t.Errorf("flow %+v", f)
 	}
-	w.set(readHost, egress.Verdict{Effect: "deny", Reason: "not this", Rule: "deny x", Place: "config.yaml:3", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not this", Rule: "deny x", Place: "config.yaml:3", Hints: []string{"write y"}})
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", "https://API.test/", nil)
 	req.Header.Set("Accept", "text/plain")
 	resp, err := client.Do(req)

@@ -8,6 +8,7 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 
@@ -15,29 +16,29 @@ import (
 type judged struct {
 	e        *Engine
 	conns    *sockets
-	protocol string  // in which the connection must say who wants what
-	open     Opening // of TLS whose requests no rule reads
-	once     Once    // what a person allowed for the stream alone
+	protocol string          // in which the connection must say who wants what
+	open     verdict.Opening // of TLS whose requests no rule reads
+	once     verdict.Once    // what a person allowed for the stream alone
 
 	mu      sync.Mutex
-	query   *Query // what the stream is doing
-	inspect bool   // requests are read, or it ends
-	passed  bool   // TLS was passed on as it is
+	query   *verdict.Query // what the stream is doing
+	inspect bool           // requests are read, or it ends
+	passed  bool           // TLS was passed on as it is
 	under   []*openStream
 }
 
 // current is what Recheck asks about; passed says that it is TLS which was not opened.
-func (j *judged) current() (q Query, inspected, passed, ok bool) {
+func (j *judged) current() (q verdict.Query, inspected, passed, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.query == nil {
-		return Query{}, false, false, false
+		return verdict.Query{}, false, false, false
 	}
 	// A request is read whatever is said of its connection.
 	return *j.query, j.inspect || j.query.HTTP != nil, j.passed, true
 }
 
-func (j *judged) set(q *Query, inspect bool) {
+func (j *judged) set(q *verdict.Query, inspect bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.query, j.inspect = q, inspect
@@ -65,7 +66,7 @@ func (j *judged) setInspected() {
 
 // ask asks the Decider, and again if policy changed before the answer was in
 // Recheck's sight: no connection outlives the rule that let it in.
-func (j *judged) ask(ctx context.Context, q Query) Verdict {
+func (j *judged) ask(ctx context.Context, q verdict.Query) verdict.Verdict {
 	q.Once = &j.once
 	for {
 		generation := j.e.generation.Load()
@@ -74,7 +75,7 @@ func (j *judged) ask(ctx context.Context, q Query) Verdict {
 			j.set(nil, j.inspected())
 			return v
 		}
-		if j.set(&q, j.inspected() || v.Inspect); q.Kind == Connect && q.Login == nil {
+		if j.set(&q, j.inspected() || v.Inspect); q.Kind == verdict.Connect && q.Login == nil {
 			j.protocol, j.open = v.Protocol, v.Open
 		}
 		if j.e.generation.Load() == generation {
@@ -85,7 +86,7 @@ func (j *judged) ask(ctx context.Context, q Query) Verdict {
 
 // An openStream is a request or command under way, which Recheck asks about again.
 type openStream struct {
-	query  Query
+	query  verdict.Query
 	cancel context.CancelFunc // nil where its whole connection is to end
 }
 
@@ -128,13 +129,14 @@ func (j *judged) recheck(ctx context.Context) {
 	switch v := j.again(ctx, q); {
 	case !v.Allow:
 		j.conns.kill(fmt.Errorf("%w: %s", errNoLonger, v.Reason))
-	case passed && v.Open != OpenNothing, v.Inspect && !inspected, v.Protocol != "" && q.HTTP == nil && q.Login == nil:
+	case passed && v.Open != verdict.OpenNothing, v.Inspect && !inspected,
+		v.Protocol != "" && q.HTTP == nil && q.Login == nil:
 		j.conns.kill(errNowRead)
 	}
 }
 
-func (j *judged) again(ctx context.Context, q Query) Verdict {
-	q.Kind = Recheck
+func (j *judged) again(ctx context.Context, q verdict.Query) verdict.Verdict {
+	q.Kind = verdict.Recheck
 	return j.e.cfg.Decider.Decide(ctx, q)
 }
 
@@ -142,12 +144,12 @@ func (j *judged) again(ctx context.Context, q Query) Verdict {
 // goes out: whoever has its key could be told another name by it. One that a browser
 // sends as grease is the same to anyone else, so it is inspected too.
 func (j *judged) opens(h wire.Hello) bool {
-	return j.inspected() || j.open != OpenNothing || h.ECH
+	return j.inspected() || j.open != verdict.OpenNothing || h.ECH
 }
 
 // tunnelHint says how a connection is passed on uninspected, where a rule may say so.
 func (j *judged) tunnelHint(to authority.Authority) []string {
-	if j.open == OpenHTTP {
+	if j.open == verdict.OpenHTTP {
 		return []string{"connections to this host are always inspected: have the program trust the session's authority " +
 			"(SSL_CERT_FILE inside)"}
 	}

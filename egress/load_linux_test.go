@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // What RESILIENCE asks of inspection, against engines in a process of their own, so
@@ -104,9 +105,9 @@ func TestEngineProcess(t *testing.T) {
 // yes allows everything, to be read, and keeps no record.
 type yes struct{}
 
-func (yes) Decide(context.Context, egress.Query) egress.Verdict { return read() }
-func (yes) Closed(egress.Flow)                                  {}
-func (yes) Refused(egress.Flow) error                           { return nil }
+func (yes) Decide(context.Context, verdict.Query) verdict.Verdict { return read() }
+func (yes) Closed(verdict.Flow)                                   {}
+func (yes) Refused(verdict.Flow) error                            { return nil }
 
 type engineAt struct {
 	Addr string

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/budget"
 	"cloister/internal/reading"
 )
@@ -43,8 +44,8 @@ func newLooking(t *testing.T) *looking {
 	}), "h2", "http/1.1")
 	w := &looking{seen: make(chan seen, 8), budget: budget.New(8<<20, 0, time.Second)}
 	w.inspected = newInspectedBy(t, ca, addr, func(c *egress.Config) { c.Memory = w.budget.Share() })
-	decided := func(_ context.Context, q egress.Query) {
-		if q.Kind != egress.Request {
+	decided := func(_ context.Context, q verdict.Query) {
+		if q.Kind != verdict.Request {
 			return
 		}
 		if q.HTTP.Look == nil {
@@ -305,11 +306,11 @@ func TestLookFraming(t *testing.T) {
 }
 
 // refuseRequests allows connections, and answers what is asked on them by v.
-func (w *looking) refuseRequests(v egress.Verdict) {
+func (w *looking) refuseRequests(v verdict.Verdict) {
 	w.set(readHost, read())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged = func(q egress.Query) (egress.Verdict, bool) { return v, q.Kind == egress.Request }
+	w.judged = func(q verdict.Query) (verdict.Verdict, bool) { return v, q.Kind == verdict.Request }
 }
 
 // A request that is refused after a look has its answer, and nothing went up.

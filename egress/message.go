@@ -14,7 +14,7 @@ import (
 	"cloister/egress/internal/redact"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/sock"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 )
 
 // A message is one request with its answer in HTTP/2, on a stream of its own: a codec.
@@ -39,7 +39,7 @@ func (d *duplex) newMessage(w *redact.Writer, r *http.Request) *message {
 	s := d.s
 	m := &message{d: d, w: w, r: r, request: request{s: s, start: time.Now(), to: s.target, via: s.via, method: r.Method,
 		length: r.ContentLength}}
-	m.codec, m.once = m, new(Once)
+	m.codec, m.once = m, new(verdict.Once)
 	return m
 }
 
@@ -64,14 +64,14 @@ func crowded(err error) error {
 }
 
 // message is the stream under its edits.
-func (m *message) message() *Message {
+func (m *message) message() *verdict.Message {
 	m.prepare()
-	return verdict.NewMessage(Message{Authority: m.to, Secure: true, Method: m.method, Path: m.path, Query: m.http.Query},
-		listed(m.fields), m.body(), m.length)
+	return verdict.NewMessage(verdict.Message{Authority: m.to, Secure: true, Method: m.method, Path: m.path,
+		Query: m.http.Query}, listed(m.fields), m.body(), m.length)
 }
 
 // pass gives the program the answer as it comes.
-func (m *message) pass(e *Message) error {
+func (m *message) pass(e *verdict.Message) error {
 	resp, body := m.resp, io.Reader(m.resp.Body)
 	if e != nil {
 		body = e.Body()
@@ -134,7 +134,7 @@ func (m *message) end(err error) error {
 	if m.out != nil && m.out.failed() != nil {
 		err = m.out.failed()
 	}
-	if _, edit := errors.AsType[*Refused](err); edit {
+	if _, edit := errors.AsType[*verdict.Refused](err); edit {
 		return err
 	}
 	if m.sent != nil && m.sent.failed() != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"cloister/egress/internal/dial"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 )
 
 // prepare makes the stream's fields and its body what is sent on.
@@ -48,7 +48,7 @@ func (m *message) body() io.ReadCloser {
 }
 
 // send passes the stream on, and waits for the answer's head.
-func (m *message) send(ctx context.Context, edited *Message) (*Message, error) {
+func (m *message) send(ctx context.Context, edited *verdict.Message) (*verdict.Message, error) {
 	if err := m.s.e.quota.Head(m.use, m.head); err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func (m *message) send(ctx context.Context, edited *Message) (*Message, error) {
 		if len(m.verdict.Edits) == 0 {
 			return nil, nil // no edit wants to see the answer
 		}
-		return verdict.NewMessage(Message{Authority: m.to, Secure: true, Method: m.method, Path: m.path,
+		return verdict.NewMessage(verdict.Message{Authority: m.to, Secure: true, Method: m.method, Path: m.path,
 			Status: resp.StatusCode}, listed(resp.Header), resp.Body, resp.ContentLength), nil
 	}
 }
 
 // outgoing is the stream as it is sent on: the one place where it is another than
 // the program's.
-func (m *message) outgoing(ctx context.Context, e *Message) *http.Request {
+func (m *message) outgoing(ctx context.Context, e *verdict.Message) *http.Request {
 	out := &http.Request{
 		Method: m.method, Host: verdict.HostField(m.to, 443), Header: m.fields, ContentLength: m.length, Body: m.body(),
 		Trailer: m.r.Trailer,

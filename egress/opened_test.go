@@ -16,11 +16,11 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // opened is what the guardian says of a host of which no rule says anything.
-func opened(open egress.Opening) egress.Verdict {
+func opened(open verdict.Opening) verdict.Verdict {
 	v := allow()
 	v.Open = open
 	return v
@@ -65,19 +65,19 @@ func TestOpenedByDefault(t *testing.T) {
 		_, _ = io.WriteString(w, r.Proto+" "+r.URL.Path)
 	}), "h2", "http/1.1")
 	w := newInspectedBy(t, ca, addr)
-	for _, open := range []egress.Opening{egress.OpenAny, egress.OpenHTTP} {
+	for _, open := range []verdict.Opening{verdict.OpenAny, verdict.OpenHTTP} {
 		w.set(readHost, opened(open))
 		for _, port := range []string{"", ":8443"} {
 			for proto, client := range map[string]*http.Client{"HTTP/1.1": w.client(), "HTTP/2.0": w.client2()} {
-				before := w.count(egress.Request)
+				before := w.count(verdict.Request)
 				resp, err := client.Get("https://" + readHost + port + "/a")
 				if err != nil {
 					t.Fatal(err)
 				}
 				text, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				if string(text) != proto+" /a" || w.count(egress.Request) != before+1 {
-					t.Errorf("%v, port %q: %s, %d requests judged", open, port, text, w.count(egress.Request)-before)
+				if string(text) != proto+" /a" || w.count(verdict.Request) != before+1 {
+					t.Errorf("%v, port %q: %s, %d requests judged", open, port, text, w.count(verdict.Request)-before)
 				}
 			}
 		}
@@ -89,7 +89,7 @@ func TestOpenedWithoutProtocol(t *testing.T) {
 	ca := newTestCA(t)
 	addr, _ := byALPN(t, ca, func(*tls.Config) {}, false)
 	w := newInspectedBy(t, ca, addr)
-	w.set(readHost, opened(egress.OpenAny))
+	w.set(readHost, opened(verdict.OpenAny))
 	c := w.open()
 	fmt.Fprintf(c, "GET /x HTTP/1.1\r\nHost: other.test\r\n\r\n")
 	if line, _ := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 421 ") {
@@ -117,7 +117,7 @@ func TestOpenedOtherProtocols(t *testing.T) {
 				}
 			}, greets)
 			w := newInspectedBy(t, ca, addr)
-			w.set(readHost, opened(egress.OpenAny))
+			w.set(readHost, opened(verdict.OpenAny))
 			c := w.open(protos...)
 			r := bufio.NewReader(c)
 			if greets {
@@ -143,9 +143,9 @@ func TestOpenedOtherProtocols(t *testing.T) {
 			if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 				t.Errorf("%v: at the end %q, %v", protos, rest, err)
 			}
-			w.flow("its end", func(f egress.Flow) bool { return f.Kind == egress.Connect && f.Up > 0 && f.Down > 0 })
+			w.flow("its end", func(f verdict.Flow) bool { return f.Kind == verdict.Connect && f.Up > 0 && f.Down > 0 })
 
-			w.set(readHost, opened(egress.OpenHTTP))
+			w.set(readHost, opened(verdict.OpenHTTP))
 			config := &tls.Config{RootCAs: w.pool, ServerName: readHost, NextProtos: protos}
 			closed := tls.Client(w.dial(readHost, 443), config)
 			patient(closed)
@@ -163,7 +163,7 @@ func TestOpenedOffersNoKin(t *testing.T) {
 	ca := newTestCA(t)
 	addr, _ := byALPN(t, ca, func(c *tls.Config) { c.NextProtos = []string{"h2-14", "spdy/3", "http/1.0", "imap"} }, true)
 	w := newInspectedBy(t, ca, addr)
-	w.set(readHost, opened(egress.OpenAny))
+	w.set(readHost, opened(verdict.OpenAny))
 	c := w.open("h2-14", "spdy/3", "http/1.0", "imap")
 	if got := c.ConnectionState().NegotiatedProtocol; got != "imap" {
 		t.Errorf("got %q", got)
@@ -182,7 +182,7 @@ func TestPinned(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		addr := tlsServer(t, ca.leaf(nil, readHost), http.NotFoundHandler())
 		w := newInspectedBy(t, ca, addr)
-		w.set(readHost, opened(egress.OpenAny))
+		w.set(readHost, opened(verdict.OpenAny))
 		// Its own authority alone, as a program with one built in.
 		c := tls.Client(w.dial(readHost, 8443), &tls.Config{RootCAs: ca.pool, ServerName: readHost, MaxVersion: version})
 		err := c.Handshake()
@@ -195,7 +195,7 @@ func TestPinned(t *testing.T) {
 			t.Errorf("hints %q", f.Hints)
 		}
 		// The control: where a rule says tunnel it sees its server's own.
-		w.set(readHost, opened(egress.OpenNothing))
+		w.set(readHost, opened(verdict.OpenNothing))
 		c = tls.Client(w.dial(readHost, 8443), &tls.Config{RootCAs: ca.pool, ServerName: readHost, MaxVersion: version})
 		if err := c.Handshake(); err != nil {
 			t.Errorf("%s, tunnel: %v", tls.VersionName(version), err)
@@ -209,7 +209,7 @@ func TestTunnelEndsByPolicy(t *testing.T) {
 	ca := newTestCA(t)
 	addr, _ := byALPN(t, ca, func(*tls.Config) {}, true)
 	w := newInspectedBy(t, ca, addr)
-	w.set(readHost, opened(egress.OpenNothing))
+	w.set(readHost, opened(verdict.OpenNothing))
 	c := tls.Client(w.dial(readHost, 443), &tls.Config{RootCAs: ca.pool, ServerName: readHost})
 	defer c.Close()
 	patient(c)
@@ -221,7 +221,7 @@ func TestTunnelEndsByPolicy(t *testing.T) {
 	if got, err := bufio.NewReader(c).ReadString('\n'); err != nil || got != "said still\r\n" {
 		t.Fatalf("a tunnel that stays: %q, %v", got, err)
 	}
-	w.set(readHost, opened(egress.OpenAny))
+	w.set(readHost, opened(verdict.OpenAny))
 	w.engine.Recheck(t.Context())
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the tunnel stays open")
@@ -266,7 +266,7 @@ func TestEncryptedHello(t *testing.T) {
 		_, err := inner.Read(make([]byte, 1))
 		return err
 	}
-	for _, v := range []egress.Verdict{opened(egress.OpenNothing), opened(egress.OpenAny), opened(egress.OpenHTTP), read()} {
+	for _, v := range []verdict.Verdict{opened(verdict.OpenNothing), opened(verdict.OpenAny), opened(verdict.OpenHTTP), read()} {
 		for _, port := range []int{443, 8443} {
 			w := newInspectedBy(t, ca, addr)
 			both.AppendCertsFromPEM(w.authority)

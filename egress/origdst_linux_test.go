@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/needs"
 )
 
@@ -61,7 +62,7 @@ func originalDestination(t *testing.T) {
 		}
 		l.DNS = append(l.DNS, pc)
 	}
-	w := &world{t: t, rules: map[string]egress.Verdict{"db.test": allow()}, told: make(chan struct{}, 1)}
+	w := &world{t: t, rules: map[string]verdict.Verdict{"db.test": allow()}, told: make(chan struct{}, 1)}
 	u := serve(t, echo)
 	engine, err := egress.New(egress.Config{Session: "x", Decider: w, Journal: w, Hosts: map[string]string{"db.test": u.addr}})
 	if err != nil {
@@ -100,7 +101,7 @@ func originalDestination(t *testing.T) {
 		}
 		c.Close()
 		w.mu.Lock()
-		if q := w.queries[len(w.queries)-1]; q.Authority.String() != dst || q.Kind != egress.Connect {
+		if q := w.queries[len(w.queries)-1]; q.Authority.String() != dst || q.Kind != verdict.Connect {
 			t.Errorf("%s was decided as %+v", dst, q)
 		}
 		w.mu.Unlock()

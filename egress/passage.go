@@ -8,8 +8,8 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/tunnel"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // guess waits for the program's first bytes. A program that ends without a
@@ -70,7 +70,7 @@ func (t passage) finish() {
 
 // closed records the end of a tunnel.
 func (t passage) closed(err error) {
-	f := t.s.flow(Flow{Kind: Connect, Up: t.Up.N.Load(), Down: t.Down.N.Load()})
+	f := t.s.flow(verdict.Flow{Kind: verdict.Connect, Up: t.Up.N.Load(), Down: t.Down.N.Load()})
 	f.Duration = time.Since(f.Start)
 	form, bounded := errors.AsType[*verdict.Form](err)
 	switch cause := t.s.conns.killed(); {

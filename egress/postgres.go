@@ -12,8 +12,8 @@ import (
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // A postgres is a stream whose program speaks PostgreSQL.
@@ -34,12 +34,12 @@ func servePostgres(s *stream, ctx context.Context) {
 			s.refuseSilent(err)
 			return
 		}
-		f := s.flow(Flow{Kind: Connect, Reason: "postgres: " + err.Error()})
+		f := s.flow(verdict.Flow{Kind: verdict.Connect, Reason: "postgres: " + err.Error()})
 		p.refuse(s.e.refused(f), "08P01", refusal.Refusal{Reason: f.Reason})
 		return
 	}
 	if first.Code != wire.PGCancel {
-		v := s.login(ctx, Login{Protocol: "postgres", User: first.User, Database: first.Database})
+		v := s.login(ctx, verdict.Login{Protocol: "postgres", User: first.User, Database: first.Database})
 		if !v.Allow {
 			p.refuse(true, "28000", refusal.Of(v, s.target))
 			s.tellEnd()
@@ -47,12 +47,12 @@ func servePostgres(s *stream, ctx context.Context) {
 		}
 	}
 	if err := p.dial(ctx); err != nil {
-		f := s.dialFailed(Flow{Kind: Connect}, err)
+		f := s.dialFailed(verdict.Flow{Kind: verdict.Connect}, err)
 		p.refuse(true, "08006", refusal.Undialed(f, err))
 		return
 	}
 	if err := s.e.quota.Take(); err != nil {
-		f := s.flow(Flow{Kind: Connect})
+		f := s.flow(verdict.Flow{Kind: verdict.Connect})
 		if form, ok := errors.AsType[*verdict.Form](err); ok {
 			f.RefusedBy(form)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // pgMessage is a first message with its length.
@@ -80,14 +81,14 @@ func TestPostgres(t *testing.T) {
 			v := allow()
 			v.Protocol = "postgres"
 			w.set("db.test", v)
-			logins := make(chan egress.Login, 8)
+			logins := make(chan verdict.Login, 8)
 			w.mu.Lock()
-			w.login = func(l egress.Login) egress.Verdict {
+			w.login = func(l verdict.Login) verdict.Verdict {
 				logins <- l
 				if l.User == "app" {
 					return v
 				}
-				return egress.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+				return verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
 			}
 			w.mu.Unlock()
 			c := w.dial("db.test", 5432)
@@ -134,11 +135,11 @@ func TestPostgresByTLS(t *testing.T) {
 	v.Protocol = "postgres"
 	w.set(readHost, v)
 	w.mu.Lock()
-	w.login = func(l egress.Login) egress.Verdict {
+	w.login = func(l verdict.Login) verdict.Verdict {
 		if l.User == "app" {
 			return v
 		}
-		return egress.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+		return verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
 	}
 	w.mu.Unlock()
 	upgrade := func() *tls.Conn {
@@ -250,7 +251,7 @@ func TestRecheckLogin(t *testing.T) {
 	w.engine.Recheck(t.Context())
 	write(t, c, "still")
 	w.mu.Lock()
-	w.login = func(egress.Login) egress.Verdict { return egress.Verdict{Effect: "deny", Reason: "not any more"} }
+	w.login = func(verdict.Login) verdict.Verdict { return verdict.Verdict{Effect: "deny", Reason: "not any more"} }
 	w.mu.Unlock()
 	w.engine.Recheck(t.Context())
 	_, _ = io.Copy(io.Discard, c)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"cloister/egress/internal/dial"
+	"cloister/egress/verdict"
 )
 
 // A speaker serves a connection to s.target, which may be made, in one protocol.
@@ -30,6 +31,7 @@ func (s *stream) serveSpeaker(ctx context.Context) {
 }
 
 // login asks about the user who speaks.
-func (s *stream) login(ctx context.Context, l Login) Verdict {
-	return s.judged.ask(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via, Login: &l, Detail: l.Detail()})
+func (s *stream) login(ctx context.Context, l verdict.Login) verdict.Verdict {
+	return s.judged.ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: s.target, Via: s.via, Login: &l,
+		Detail: l.Detail()})
 }

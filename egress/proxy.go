@@ -10,8 +10,8 @@ import (
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/gate"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 
@@ -23,7 +23,7 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 		return
 	}
 	if dst.Port() != 3128 && dst.Port() != 1080 {
-		s.refuseRaw(Flow{Kind: Connect, Reason: "nothing listens there; the proxy is " + gate.Proxy + ":3128",
+		s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: "nothing listens there; the proxy is " + gate.Proxy + ":3128",
 			Detail: dst.String()})
 		return
 	}
@@ -32,11 +32,11 @@ func (s *stream) serveGate(ctx context.Context, dst netip.AddrPort) {
 	}
 	// A SOCKS version is a control byte, with which no HTTP head begins.
 	if s.client.Held()[0] == 5 || s.client.Held()[0] == 4 {
-		s.via = ViaSOCKS5
+		s.via = verdict.ViaSOCKS5
 		socks{s}.serve(ctx)
 		return
 	}
-	s.via = ViaHTTP
+	s.via = verdict.ViaHTTP
 	s.serveHTTP(ctx, true)
 }
 
@@ -59,19 +59,19 @@ func (e *Engine) named(a authority.Authority) (authority.Authority, error) {
 // connect opens a tunnel for an HTTP CONNECT.
 func (x *exchange) connect(ctx context.Context) {
 	s, req := x.s, x.req
-	s.via, x.via = ViaConnect, ViaConnect
+	s.via, x.via = verdict.ViaConnect, verdict.ViaConnect
 	if err := x.connectTarget(); err != nil {
 		x.settle(err)
 		return
 	}
 	s.target, s.start = x.to, x.start
-	v := s.judged.ask(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	v := s.judged.ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
 		s.say(refusal.Of(v, s.target).Response(req))
 		return
 	}
 	if err := s.up.dial(ctx, s.target); err != nil {
-		f := s.dialFailed(Flow{Kind: Connect, Status: refusal.StatusOf(err)}, err)
+		f := s.dialFailed(verdict.Flow{Kind: verdict.Connect, Status: refusal.StatusOf(err)}, err)
 		s.say(refusal.Undialed(f, err).Response(req))
 		return
 	}
@@ -117,13 +117,13 @@ func (k socks) serve(ctx context.Context) {
 		return
 	}
 	k.s.target, k.s.start = to, time.Now()
-	v := k.s.judged.ask(ctx, Query{Kind: Connect, Authority: k.s.target, Via: k.s.via})
+	v := k.s.judged.ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: k.s.target, Via: k.s.via})
 	if !v.Allow {
 		k.s.say(wire.AppendSOCKSReply(nil, wire.SOCKSNotAllowed))
 		return
 	}
 	if err := k.s.up.dial(ctx, k.s.target); err != nil {
-		k.s.dialFailed(Flow{Kind: Connect}, err)
+		k.s.dialFailed(verdict.Flow{Kind: verdict.Connect}, err)
 		k.s.say(wire.AppendSOCKSReply(nil, socksCode(err)))
 		return
 	}
@@ -135,7 +135,7 @@ func (k socks) serve(ctx context.Context) {
 }
 
 func (k socks) refuse(err error) {
-	f := k.s.flow(Flow{Kind: Connect, Reason: err.Error()})
+	f := k.s.flow(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
 	if !k.s.e.refused(f) {
 		k.s.reset()
 		return

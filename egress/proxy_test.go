@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 func (w *world) proxy() *net.TCPConn { return w.connect("198.18.0.1:3128") }
@@ -32,7 +33,7 @@ func TestProxyCONNECT(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	s.Close()
-	f := w.flow("tunnel", func(f egress.Flow) bool { return f.Via == egress.ViaConnect })
+	f := w.flow("tunnel", func(f verdict.Flow) bool { return f.Via == verdict.ViaConnect })
 	if f.Authority.String() != "api.test:443" {
 		t.Errorf("flow %+v", f)
 	}
@@ -164,7 +165,7 @@ func TestProxySOCKS(t *testing.T) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if q := w.queries[len(w.queries)-1]; q.Authority.String() != "db.test:5000" || q.Via != egress.ViaSOCKS5 {
+		if q := w.queries[len(w.queries)-1]; q.Authority.String() != "db.test:5000" || q.Via != verdict.ViaSOCKS5 {
 			t.Errorf("query %+v", q)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 
 	"cloister/egress/internal/errtext"
 	"cloister/egress/internal/quota"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 )
 
 // A Quota bounds what one session may do, whatever rules allow.
@@ -36,7 +36,7 @@ func newQuota(b Quota, names int) *quota.Counter {
 
 // bound is the most that a body may hold: the rule's word or the session's. length
 // is what it says that it holds, if it does.
-func (e *Engine) bound(v Verdict, length int64) (int64, *verdict.Form) {
+func (e *Engine) bound(v verdict.Verdict, length int64) (int64, *verdict.Form) {
 	own := e.quota.Bounds().RequestBytes
 	switch {
 	case v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own):
@@ -50,7 +50,7 @@ func (e *Engine) bound(v Verdict, length int64) (int64, *verdict.Form) {
 }
 
 // ruled refuses a body by the rule's word.
-func ruled(v Verdict, length int64) *verdict.Form {
+func ruled(v verdict.Verdict, length int64) *verdict.Form {
 	return &verdict.Form{Status: http.StatusRequestEntityTooLarge, Rule: v.Rule, Place: v.Place,
 		Reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule +
 			"\" allows",

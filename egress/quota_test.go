@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 func bounded(q egress.Quota) func(*egress.Config) {
@@ -63,7 +64,7 @@ func TestQuotaOfRequests(t *testing.T) {
 							t.Error("no Retry-After")
 						}
 					}
-					f := w.flow("a bound", func(f egress.Flow) bool { return strings.HasPrefix(f.Rule, "limit ") })
+					f := w.flow("a bound", func(f verdict.Flow) bool { return strings.HasPrefix(f.Rule, "limit ") })
 					if f.Status != tc.want || len(f.Hints) == 0 {
 						t.Errorf("%+v", f)
 					}

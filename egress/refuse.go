@@ -9,6 +9,7 @@ import (
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/sock"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // reset ends the program's connection with RST, and the dialled one with it.
@@ -25,14 +26,14 @@ func (s *stream) say(b []byte) {
 }
 
 // refuseRaw records a refusal and resets.
-func (s *stream) refuseRaw(f Flow) {
+func (s *stream) refuseRaw(f verdict.Flow) {
 	s.e.refused(s.flow(f))
 	s.reset()
 }
 
 // refuseForm refuses a protocol that has no place on this port.
 func (s *stream) refuseForm(reason string) {
-	f := s.flow(Flow{Kind: Connect, Reason: reason})
+	f := s.flow(verdict.Flow{Kind: verdict.Connect, Reason: reason})
 	if !s.e.refused(f) {
 		s.reset()
 		return
@@ -43,7 +44,7 @@ func (s *stream) refuseForm(reason string) {
 
 // refuseSilent ends a connection whose first bytes did not come.
 func (s *stream) refuseSilent(err error) {
-	f := s.flow(Flow{Kind: Connect, Reason: "first bytes: " + endOf(err)})
+	f := s.flow(verdict.Flow{Kind: verdict.Connect, Reason: "first bytes: " + endOf(err)})
 	if cause := s.conns.killed(); cause != nil {
 		f.Reason = cause.Error()
 	}
@@ -53,7 +54,7 @@ func (s *stream) refuseSilent(err error) {
 }
 
 // refuseTLS records and answers with an alert.
-func (s *stream) refuseTLS(f Flow) {
+func (s *stream) refuseTLS(f verdict.Flow) {
 	if !s.e.refused(s.flow(f)) {
 		s.reset()
 		return

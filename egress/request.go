@@ -8,8 +8,8 @@ import (
 
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 
@@ -19,14 +19,14 @@ import (
 type codec interface {
 	// message is the request as its edits may change it, with the program's body. Nothing
 	// goes up before send.
-	message() *Message
+	message() *verdict.Message
 	// send passes the request on, as m says where that is not nil, and gives the head of
 	// the answer: as its edits may change it where there are any, else nil. It is the one
 	// that dials.
-	send(ctx context.Context, m *Message) (*Message, error)
+	send(ctx context.Context, m *verdict.Message) (*verdict.Message, error)
 	// pass gives the program the answer, as m says where that is not nil: its head, its
 	// body, its trailers, and the frames of a connection that is upgraded.
-	pass(m *Message) error
+	pass(m *verdict.Message) error
 	// end lets go of the server's answer, counts what passed, and says of what broke the
 	// request whose fault that is: by a *broken, or an error that refuses.
 	end(err error) error
@@ -44,17 +44,17 @@ type request struct {
 	to     authority.Authority
 	via    string
 	method string
-	path   string // for the record: without the query, which may carry secrets
-	http   HTTP   // as all who judge it read it
-	length int64  // that the body says of itself; -1 for nothing
-	once   *Once
+	path   string       // for the record: without the query, which may carry secrets
+	http   verdict.HTTP // as all who judge it read it
+	length int64        // that the body says of itself; -1 for nothing
+	once   *verdict.Once
 	alone  bool // the connection carries no other request meanwhile, and ends with this one
 	// What it holds of the session's memory: from before the decision on, and from there on.
 	early, late int64
 
-	verdict  Verdict       // what allowed it
-	most     int64         // what the body may hold; 0 is no bound
-	over     *verdict.Form // of a body that holds more
+	verdict  verdict.Verdict // what allowed it
+	most     int64           // what the body may hold; 0 is no bound
+	over     *verdict.Form   // of a body that holds more
 	use      *quota.Host
 	status   int   // of the answer
 	up, down int64 // bytes of bodies
@@ -122,8 +122,8 @@ func (r *request) serve(ctx context.Context, bad error) bool {
 // Recheck's sight: no request outlives the rule that let it through.
 func (r *request) decide(ctx context.Context, cancel context.CancelFunc) (allowed bool, leave func()) {
 	s := r.s
-	o := &openStream{query: Query{Kind: Request, Authority: r.to, Via: r.via, Method: r.http.Method, Path: r.path,
-		HTTP: &r.http, Once: r.once}}
+	o := &openStream{query: verdict.Query{Kind: verdict.Request, Authority: r.to, Via: r.via, Method: r.http.Method,
+		Path: r.path, HTTP: &r.http, Once: r.once}}
 	if !r.alone {
 		o.cancel = cancel
 	}
@@ -150,7 +150,7 @@ func (r *request) exchange(ctx context.Context) error {
 		return err
 	}
 	edits := r.verdict.Edits
-	var sent *Message
+	var sent *verdict.Message
 	if len(edits) > 0 {
 		sent = r.codec.message()
 		if err := sent.EditRequest(edits); err != nil {
@@ -208,7 +208,7 @@ func (r *request) settle(err error) bool {
 		f.Status = syntax.Status
 	}
 	reply := refusal.OfFlow(f)
-	if edit, ok := errors.AsType[*Refused](err); ok {
+	if edit, ok := errors.AsType[*verdict.Refused](err); ok {
 		f.Status, f.Hints, reply = edit.Answered(), edit.Verdict.Hints, refusal.OfEdit(edit, r.to)
 	}
 	reply.Status = f.Status
@@ -250,7 +250,7 @@ func (r *request) settleBroken(b *broken) {
 }
 
 // answerRefused records a refusal and tells the program where that can be.
-func (r *request) answerRefused(f Flow, reply refusal.Refusal) {
+func (r *request) answerRefused(f verdict.Flow, reply refusal.Refusal) {
 	if !r.refused(f) || r.answered || r.s.conns.killed() != nil {
 		r.codec.refuse(nil)
 		return
@@ -262,25 +262,25 @@ func (r *request) answerRefused(f Flow, reply refusal.Refusal) {
 func refuses(err error) bool {
 	_, syntax := errors.AsType[*wire.SyntaxError](err)
 	_, form := errors.AsType[*verdict.Form](err)
-	_, edit := errors.AsType[*Refused](err)
+	_, edit := errors.AsType[*verdict.Refused](err)
 	_, lost := errors.AsType[*undialed](err)
 	return edit || lost || (syntax || form) && !errors.Is(err, errUpstream)
 }
 
 // flow is the request as it is recorded.
-func (r *request) flow() Flow {
-	return Flow{Kind: Request, Authority: r.to, Via: r.via, Method: r.method, Path: r.path, Status: r.status,
-		Dialed: r.s.up.dialed, Up: r.up, Down: r.down, Start: r.start, Duration: time.Since(r.start)}
+func (r *request) flow() verdict.Flow {
+	return verdict.Flow{Kind: verdict.Request, Authority: r.to, Via: r.via, Method: r.method, Path: r.path,
+		Status: r.status, Dialed: r.s.up.dialed, Up: r.up, Down: r.down, Start: r.start, Duration: time.Since(r.start)}
 }
 
 // closed records the end of what had been allowed.
-func (r *request) closed(f Flow) {
+func (r *request) closed(f verdict.Flow) {
 	r.recorded = true
 	r.s.e.cfg.Journal.Closed(f)
 }
 
 // refused records a refusal that is the gate's own, and whether it may be explained.
-func (r *request) refused(f Flow) bool {
+func (r *request) refused(f verdict.Flow) bool {
 	r.recorded = true
 	return r.s.e.refused(f)
 }

@@ -11,7 +11,7 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )
@@ -20,7 +20,7 @@ import (
 type life struct {
 	steps  []string
 	allow  bool
-	edits  []Edit
+	edits  []verdict.Edit
 	fail   map[string]error // by step
 	panics string           // the step that panics
 	deaf   bool             // the journal cannot write
@@ -42,7 +42,7 @@ func (l *life) step(name string) error {
 
 var errAbandoned = errors.New("abandoned")
 
-func (l *life) Decide(_ context.Context, q Query) Verdict {
+func (l *life) Decide(_ context.Context, q verdict.Query) verdict.Verdict {
 	_ = l.step("decide")
 	if l.second != nil && len(l.steps) == 1 {
 		l.req.s.e.generation.Add(1)
@@ -50,11 +50,11 @@ func (l *life) Decide(_ context.Context, q Query) Verdict {
 	} else if l.req.recorded || len(l.steps) > 1 && l.second == nil {
 		l.steps = append(l.steps, "decided late")
 	}
-	return Verdict{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
+	return verdict.Verdict{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
 }
 
-func (l *life) Closed(f Flow) { l.steps = append(l.steps, "closed "+f.Reason) }
-func (l *life) Refused(f Flow) error {
+func (l *life) Closed(f verdict.Flow) { l.steps = append(l.steps, "closed "+f.Reason) }
+func (l *life) Refused(f verdict.Flow) error {
 	l.steps = append(l.steps, "refused "+f.Reason)
 	if l.deaf {
 		return errors.New("no disk")
@@ -63,12 +63,12 @@ func (l *life) Refused(f Flow) error {
 }
 
 // The codec of a life carries nothing.
-func (l *life) message() *Message {
+func (l *life) message() *verdict.Message {
 	_ = l.step("message")
-	return verdict.NewMessage(Message{}, nil, http.NoBody, 0)
+	return verdict.NewMessage(verdict.Message{}, nil, http.NoBody, 0)
 }
 
-func (l *life) send(ctx context.Context, m *Message) (*Message, error) {
+func (l *life) send(ctx context.Context, m *verdict.Message) (*verdict.Message, error) {
 	if (m != nil) != (len(l.edits) > 0) {
 		l.steps = append(l.steps, "unedited")
 	}
@@ -82,10 +82,10 @@ func (l *life) send(ctx context.Context, m *Message) (*Message, error) {
 	if len(l.edits) == 0 {
 		return nil, nil
 	}
-	return verdict.NewMessage(Message{Status: http.StatusOK}, nil, http.NoBody, 0), nil
+	return verdict.NewMessage(verdict.Message{Status: http.StatusOK}, nil, http.NoBody, 0), nil
 }
 
-func (l *life) pass(*Message) error { l.req.answered = true; return l.step("pass") }
+func (l *life) pass(*verdict.Message) error { l.req.answered = true; return l.step("pass") }
 
 func (l *life) end(err error) error {
 	l.steps = append(l.steps, "end")
@@ -108,10 +108,10 @@ func (l *life) refuse(r *refusal.Refusal) {
 // by, or one of the Journal.
 func TestRequestIsRecordedOnce(t *testing.T) {
 	form := &verdict.Form{Status: http.StatusBadRequest, Reason: "form"}
-	stop := &Refused{Verdict: Verdict{Reason: "edit"}}
-	edit := func(name string, l **life) Edit {
-		return Edit{Request: func(*Message) error { return (*l).step(name + " up") },
-			Response: func(*Message) error { return (*l).step(name + " down") }}
+	stop := &verdict.Refused{Verdict: verdict.Verdict{Reason: "edit"}}
+	edit := func(name string, l **life) verdict.Edit {
+		return verdict.Edit{Request: func(*verdict.Message) error { return (*l).step(name + " up") },
+			Response: func(*verdict.Message) error { return (*l).step(name + " down") }}
 	}
 	tests := map[string]struct {
 		bad   error
@@ -174,7 +174,7 @@ func TestRequestIsRecordedOnce(t *testing.T) {
 			defer far.Close()
 			s := e.newStream(near, e.memory.Lease())
 			s.target = to
-			r := &request{s: s, codec: l, to: to, via: ViaDirect, method: "GET", path: "/", once: new(Once), early: 1 << 10, late: 1 << 10}
+			r := &request{s: s, codec: l, to: to, via: verdict.ViaDirect, method: "GET", path: "/", once: new(verdict.Once), early: 1 << 10, late: 1 << 10}
 			if l.req = r; tc.full {
 				r.early = 2 << 20
 			}

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // Each step of a request's life is refused, fails or is abandoned, in HTTP/1 and in
 // HTTP/2: the server sees nothing that was not allowed, no edit runs before the
 // decision, and the record has one line: a denial of the Decider, or one of the Journal.
 func TestEachRequestHasOneRecord(t *testing.T) {
-	stop := &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Reason: "stopped by an edit"}}
+	stop := &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Reason: "stopped by an edit"}}
 	tests := map[string]struct {
 		path, body, host string
 		unsized          bool // the body does not say how long it is
-		change           func(*egress.Verdict)
-		edit             egress.Edit
+		change           func(*verdict.Verdict)
+		edit             verdict.Edit
 		meanwhile        string // what happens once the server has the request
 		unseen           bool   // the server must not see it
 		status           int
@@ -29,14 +30,14 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 	}{
 		"whole":          {path: "/ok", status: 200},
 		"with a body":    {path: "/ok", body: "x", status: 200},
-		"edited":         {path: "/ok", edit: egress.Edit{Request: func(*egress.Message) error { return nil }}, status: 200},
+		"edited":         {path: "/ok", edit: verdict.Edit{Request: func(*verdict.Message) error { return nil }}, status: 200},
 		"another host":   {path: "/ok", host: "other.test", unseen: true, status: 421, reason: "not the name that was connected to"},
-		"denied":         {path: "/ok", change: func(v *egress.Verdict) { v.Allow, v.Effect = false, "deny" }, unseen: true, status: 403},
-		"logins alone":   {path: "/ok", change: func(v *egress.Verdict) { v.Protocol = "postgres" }, unseen: true, status: 403, reason: "this is HTTP"},
-		"too long":       {path: "/ok", body: "0123456789", change: func(v *egress.Verdict) { v.MaxBytes = 5 }, unseen: true, status: 413, reason: "more than 5 bytes"},
-		"too long, late": {path: "/ok", body: "0123456789", unsized: true, change: func(v *egress.Verdict) { v.MaxBytes = 5 }, status: 413, reason: "more than 5 bytes"},
-		"edit up":        {path: "/ok", edit: egress.Edit{Request: func(*egress.Message) error { return stop }}, unseen: true, status: 403, reason: "stopped by an edit"},
-		"edit down":      {path: "/ok", edit: egress.Edit{Response: func(*egress.Message) error { return stop }}, status: 403, reason: "stopped by an edit"},
+		"denied":         {path: "/ok", change: func(v *verdict.Verdict) { v.Allow, v.Effect = false, "deny" }, unseen: true, status: 403},
+		"logins alone":   {path: "/ok", change: func(v *verdict.Verdict) { v.Protocol = "postgres" }, unseen: true, status: 403, reason: "this is HTTP"},
+		"too long":       {path: "/ok", body: "0123456789", change: func(v *verdict.Verdict) { v.MaxBytes = 5 }, unseen: true, status: 413, reason: "more than 5 bytes"},
+		"too long, late": {path: "/ok", body: "0123456789", unsized: true, change: func(v *verdict.Verdict) { v.MaxBytes = 5 }, status: 413, reason: "more than 5 bytes"},
+		"edit up":        {path: "/ok", edit: verdict.Edit{Request: func(*verdict.Message) error { return stop }}, unseen: true, status: 403, reason: "stopped by an edit"},
+		"edit down":      {path: "/ok", edit: verdict.Edit{Response: func(*verdict.Message) error { return stop }}, status: 403, reason: "stopped by an edit"},
 		"no answer":      {path: "/none", body: "x", status: 502, reason: "the server's answer"},
 		"half an answer": {path: "/half", reason: "the server's answer"},
 		"abandoned":      {path: "/wait", meanwhile: "abandon"},
@@ -68,9 +69,9 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 				}), proto)
 				var w *inspected
 				t.Cleanup(func() { // once the engine has ended
-					var lines []egress.Flow
+					var lines []verdict.Flow
 					for _, f := range w.flows {
-						if f.Kind == egress.Request {
+						if f.Kind == verdict.Request {
 							lines = append(lines, f)
 						}
 					}
@@ -96,15 +97,15 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 						c.Limits.HalfClosed = time.Millisecond
 					}
 				})
-				judge := func(q egress.Query) (egress.Verdict, bool) {
-					if q.Kind != egress.Request {
-						return egress.Verdict{}, false
+				judge := func(q verdict.Query) (verdict.Verdict, bool) {
+					if q.Kind != verdict.Request {
+						return verdict.Verdict{}, false
 					}
 					decided.Add(1)
 					v := read()
 					edit := tc.edit
 					if inner := edit.Request; inner != nil {
-						edit.Request = func(m *egress.Message) error {
+						edit.Request = func(m *verdict.Message) error {
 							if decided.Load() == 0 || seen.Load() > 0 {
 								early.Add(1)
 							}
@@ -112,7 +113,7 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 						}
 					}
 					if edit.Request != nil || edit.Response != nil {
-						v.Edits = []egress.Edit{edit}
+						v.Edits = []verdict.Edit{edit}
 					}
 					if tc.change != nil {
 						tc.change(&v)
@@ -155,7 +156,7 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 						return
 					}
 					w.mu.Lock()
-					w.judged = func(egress.Query) (egress.Verdict, bool) { return egress.Verdict{Reason: "no more"}, true }
+					w.judged = func(verdict.Query) (verdict.Verdict, bool) { return verdict.Verdict{Reason: "no more"}, true }
 					w.mu.Unlock()
 					w.engine.Recheck(t.Context())
 				}()
@@ -169,7 +170,7 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 					}
 				}
 				if name != "denied" {
-					w.flow("the request's", func(f egress.Flow) bool { return f.Kind == egress.Request })
+					w.flow("the request's", func(f verdict.Flow) bool { return f.Kind == verdict.Request })
 				}
 				if (err == nil) != (tc.status != 0) {
 					t.Errorf("the program has %v", err)

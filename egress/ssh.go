@@ -19,7 +19,7 @@ import (
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/shell"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 
@@ -84,7 +84,7 @@ func serveSSH(s *stream, ctx context.Context) {
 	c.close()
 	s.up.dialed = c.dialed
 	if err != nil && !c.answered() {
-		f := s.flow(Flow{Kind: Connect, Reason: "ssh: nobody logged in", Detail: dial.Quote(err.Error())})
+		f := s.flow(verdict.Flow{Kind: verdict.Connect, Reason: "ssh: nobody logged in", Detail: dial.Quote(err.Error())})
 		if cause := s.conns.killed(); cause != nil {
 			f.Reason = cause.Error()
 		}
@@ -121,7 +121,7 @@ func (c *sshConn) answered() bool {
 func (c *sshConn) begin(ctx context.Context, user string) error {
 	err := c.s.e.quota.Take()
 	if err == nil {
-		v := c.s.login(ctx, Login{Protocol: "ssh", User: user})
+		v := c.s.login(ctx, verdict.Login{Protocol: "ssh", User: user})
 		if v.Allow {
 			return nil
 		}
@@ -144,7 +144,7 @@ func (e *refusedError) Error() string {
 
 // refused records a refusal of our own, and words it.
 func (c *sshConn) refused(err error) error {
-	f := c.s.flow(Flow{Kind: Connect, Reason: err.Error()})
+	f := c.s.flow(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
 	if form, ok := errors.AsType[*verdict.Form](err); ok {
 		f.RefusedBy(form)
 	}
@@ -165,7 +165,7 @@ func (c *sshConn) refused(err error) error {
 
 // open asks about one command, and gives the connection that it runs on.
 func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) {
-	l := Login{Protocol: "ssh", User: r.User, Command: r.Command, Repository: r.Git.Repository, Push: r.Git.Push}
+	l := verdict.Login{Protocol: "ssh", User: r.User, Command: r.Command, Repository: r.Git.Repository, Push: r.Git.Push}
 	ctx, cancel := context.WithCancel(ctx)
 	v, leave := c.allow(ctx, l, cancel)
 	fail := func(err error) (shell.Way, error) {
@@ -184,9 +184,10 @@ func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) 
 }
 
 // allow asks the Decider, and keeps the command where Recheck finds it.
-func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, func()) {
+func (c *sshConn) allow(ctx context.Context, l verdict.Login, cancel func()) (verdict.Verdict, func()) {
 	e := c.s.e
-	q := Query{Kind: Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.Detail(), Once: &c.s.judged.once}
+	q := verdict.Query{Kind: verdict.Connect, Authority: c.s.target, Via: c.s.via, Login: &l, Detail: l.Detail(),
+		Once: &c.s.judged.once}
 	o := &openStream{query: q, cancel: cancel}
 	leave := func() { c.s.judged.end(o) }
 	for {
@@ -202,7 +203,7 @@ func (c *sshConn) allow(ctx context.Context, l Login, cancel func()) (Verdict, f
 }
 
 // way is the connection for one who logs in: made once, and again when it broke.
-func (c *sshConn) way(ctx context.Context, user string, v Verdict) (ssh.Conn, error) {
+func (c *sshConn) way(ctx context.Context, user string, v verdict.Verdict) (ssh.Conn, error) {
 	key := fmt.Sprint(v.AskFirst) + v.Identity + "\n" + strings.Join(v.HostKeys, "\n")
 	c.mu.Lock()
 	w := c.ways[key]
@@ -253,7 +254,7 @@ func (c *sshConn) close() {
 }
 
 // dial connects and logs in.
-func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v Verdict) error {
+func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v verdict.Verdict) error {
 	s := c.s
 	check, algorithms, err := shell.Expected(s.target.String(), s.e.cfg.SSH.Known, v.HostKeys)
 	if err != nil {
@@ -322,13 +323,13 @@ func refuseChannels(channels <-chan ssh.NewChannel) {
 }
 
 // describe words why no one logged in.
-func (c *sshConn) describe(err error, v Verdict, proved bool) error {
+func (c *sshConn) describe(err error, v verdict.Verdict, proved bool) error {
 	at := c.s.target
 	d := &dial.Error{Words: "log in to " + at.String() + ": it did not finish the SSH handshake", Err: err}
 	key, wrong := errors.AsType[*shell.KeyError](err)
 	_, apart := errors.AsType[*ssh.AlgorithmNegotiationError](err)
 	_, dialed := errors.AsType[*dial.Error](err)
-	refused, unsigned := errors.AsType[*Refused](err)
+	refused, unsigned := errors.AsType[*verdict.Refused](err)
 	switch {
 	case dialed, Forbidden(err):
 		return err

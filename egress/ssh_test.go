@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 func sshSigner(t testing.TB) ssh.Signer {
@@ -118,7 +119,7 @@ type sshWorld struct {
 	opened []string // identities
 }
 
-func newSSHWorld(t testing.TB, verdict egress.Verdict, judge func(egress.Login) bool, change ...func(*egress.Config)) *sshWorld {
+func newSSHWorld(t testing.TB, answer verdict.Verdict, judge func(verdict.Login) bool, change ...func(*egress.Config)) *sshWorld {
 	t.Helper()
 	key, err := egress.NewHostKey()
 	if err != nil {
@@ -138,17 +139,17 @@ func newSSHWorld(t testing.TB, verdict egress.Verdict, judge func(egress.Login) 
 		}}
 	}}, change...)
 	sw.world = newWorld(t, map[string]string{"git.test": sw.server.addr}, change...)
-	verdict.Allow, verdict.Effect, verdict.Protocol = true, "allow", "ssh"
-	if verdict.HostKeys == nil {
-		verdict.HostKeys = []string{sshLine(sw.server.host.PublicKey())}
+	answer.Allow, answer.Effect, answer.Protocol = true, "allow", "ssh"
+	if answer.HostKeys == nil {
+		answer.HostKeys = []string{sshLine(sw.server.host.PublicKey())}
 	}
-	sw.set("git.test", verdict)
+	sw.set("git.test", answer)
 	sw.mu.Lock()
-	sw.login = func(l egress.Login) egress.Verdict {
+	sw.login = func(l verdict.Login) verdict.Verdict {
 		if judge(l) {
-			return verdict
+			return answer
 		}
-		return egress.Verdict{Effect: "deny", Rule: "r", Reason: fmt.Sprintf("not %s %s", l.User, l.Command), Hints: []string{"write so"}}
+		return verdict.Verdict{Effect: "deny", Rule: "r", Reason: fmt.Sprintf("not %s %s", l.User, l.Command), Hints: []string{"write so"}}
 	}
 	sw.mu.Unlock()
 	return sw
@@ -198,7 +199,7 @@ func run(t testing.TB, c *ssh.Client, command string, prepare func(*ssh.Session)
 }
 
 func TestSSH(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(l egress.Login) bool {
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool {
 		return l.User == "git" && (l.Command == "" || l.Repository == "acme/tool.git" && !l.Push || l.Command == "date")
 	})
 	c, _, err := sw.client("git")
@@ -249,7 +250,7 @@ func TestSSH(t *testing.T) {
 	}
 	s.Close()
 	c.Close()
-	f := sw.flow("the end", func(f egress.Flow) bool { return f.Kind == egress.Connect && f.Up > 0 })
+	f := sw.flow("the end", func(f verdict.Flow) bool { return f.Kind == verdict.Connect && f.Up > 0 })
 	if f.Down == 0 || !f.Dialed.IsValid() {
 		t.Errorf("%+v", f)
 	}
@@ -257,7 +258,7 @@ func TestSSH(t *testing.T) {
 
 // Who may not log in is told so, and no server hears of it.
 func TestSSHRefused(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(l egress.Login) bool { return l.User == "git" })
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool { return l.User == "git" })
 	_, banner, err := sw.client("root")
 	if err == nil || banner != "cloister refused this: not root \nhint: write so\n" || sw.server.accepted() > 0 {
 		t.Errorf("%v %q, %d connections", err, banner, sw.server.accepted())
@@ -270,17 +271,17 @@ func TestSSHUpstream(t *testing.T) {
 	other := sshLine(sshSigner(t).PublicKey())
 	for _, tt := range []struct {
 		name    string
-		verdict egress.Verdict
+		verdict verdict.Verdict
 		want    string
 		dials   int
 	}{
-		{"no identity", egress.Verdict{}, "the rule names none", 1},
-		{"an identity that is not there", egress.Verdict{Identity: "other"}, "cannot be used: no such key", 0},
-		{"another host key", egress.Verdict{Identity: "mine", HostKeys: []string{other}}, "is not the one that is known", 1},
-		{"no host key", egress.Verdict{Identity: "mine", HostKeys: []string{}}, "is not known on the host", 1},
+		{"no identity", verdict.Verdict{}, "the rule names none", 1},
+		{"an identity that is not there", verdict.Verdict{Identity: "other"}, "cannot be used: no such key", 0},
+		{"another host key", verdict.Verdict{Identity: "mine", HostKeys: []string{other}}, "is not the one that is known", 1},
+		{"no host key", verdict.Verdict{Identity: "mine", HostKeys: []string{}}, "is not known on the host", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sw := newSSHWorld(t, tt.verdict, func(egress.Login) bool { return true })
+			sw := newSSHWorld(t, tt.verdict, func(verdict.Login) bool { return true })
 			c, _, err := sw.client("git")
 			if err != nil {
 				t.Fatal(err)
@@ -300,7 +301,7 @@ func TestSSHUpstream(t *testing.T) {
 func TestSSHRecheck(t *testing.T) {
 	var mu sync.Mutex
 	gone := ""
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(l egress.Login) bool {
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return gone == "" || l.Command != gone
@@ -346,7 +347,7 @@ func TestSSHRecheck(t *testing.T) {
 	gone = ""
 	mu.Unlock()
 	sw.mu.Lock()
-	sw.login = func(egress.Login) egress.Verdict { return egress.Verdict{Effect: "deny", Reason: "no more"} }
+	sw.login = func(verdict.Login) verdict.Verdict { return verdict.Verdict{Effect: "deny", Reason: "no more"} }
 	sw.mu.Unlock()
 	sw.engine.Recheck(t.Context())
 	done := make(chan struct{})
@@ -361,7 +362,7 @@ func TestSSHRecheck(t *testing.T) {
 // What is no SSH gets nothing and is recorded; a session whose key is gone with an
 // earlier guardian refuses.
 func TestSSHBroken(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true })
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true })
 	c := sw.dial("git.test", 22)
 	write(t, c, "GET / HTTP/1.1\r\nHost: git.test\r\n\r\n")
 	_ = c.CloseWrite()
@@ -370,7 +371,7 @@ func TestSSHBroken(t *testing.T) {
 	if sw.server.accepted() > 0 {
 		t.Error("the server was dialled")
 	}
-	sw = newSSHWorld(t, egress.Verdict{}, func(egress.Login) bool { return true }, func(c *egress.Config) { c.SSH.Key = nil })
+	sw = newSSHWorld(t, verdict.Verdict{}, func(verdict.Login) bool { return true }, func(c *egress.Config) { c.SSH.Key = nil })
 	c = sw.dial("git.test", 22)
 	_, _ = io.Copy(io.Discard, c)
 	sw.reason("start the session again")
@@ -378,7 +379,7 @@ func TestSSHBroken(t *testing.T) {
 
 // The bytes that go up are bounded here too.
 func TestSSHQuota(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 10}))
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 10}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +392,7 @@ func TestSSHQuota(t *testing.T) {
 
 // What each command has for itself, many have not.
 func TestSSHQuotaOfManyRequests(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +410,7 @@ func TestSSHQuotaOfManyRequests(t *testing.T) {
 
 // A command, what is said before it and the names of signals are bytes up too.
 func TestSSHQuotaOfRequests(t *testing.T) {
-	sw := newSSHWorld(t, egress.Verdict{Identity: "mine"}, func(egress.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/refusal"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 )
@@ -39,7 +40,7 @@ type stream struct {
 
 // newStream is a connection of a program that begins now.
 func (e *Engine) newStream(c net.Conn, lease *budget.Lease) *stream {
-	s := &stream{e: e, via: ViaDirect, start: time.Now(), lease: lease}
+	s := &stream{e: e, via: verdict.ViaDirect, start: time.Now(), lease: lease}
 	s.judged.e, s.judged.conns = e, &s.conns
 	s.client.Source, s.client.handshake = peek.New(c, lease), e.limits.Handshake
 	s.up.e, s.up.conns, s.up.lease = e, &s.conns, lease
@@ -48,7 +49,7 @@ func (e *Engine) newStream(c net.Conn, lease *budget.Lease) *stream {
 
 // serveDirect serves a connection whose destination the kernel named.
 func (s *stream) serveDirect(ctx context.Context) {
-	v := s.judged.ask(ctx, Query{Kind: Connect, Authority: s.target, Via: s.via})
+	v := s.judged.ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: s.target, Via: s.via})
 	if !v.Allow {
 		s.refuseAs(refusal.Of(v, s.target))
 		return
@@ -131,7 +132,7 @@ func (s *stream) checkHello() (wire.Hello, bool) {
 			}
 		}
 		if err != nil {
-			s.refuseTLS(Flow{Kind: Connect, Reason: err.Error(), Detail: detail})
+			s.refuseTLS(verdict.Flow{Kind: verdict.Connect, Reason: err.Error(), Detail: detail})
 			return wire.Hello{}, false
 		}
 		return hello, true
@@ -230,7 +231,7 @@ func (s *stream) ensureDialed(ctx context.Context) bool {
 	if err == nil {
 		return true
 	}
-	flow := s.dialFailed(Flow{Kind: Connect}, err)
+	flow := s.dialFailed(verdict.Flow{Kind: verdict.Connect}, err)
 	s.refuseAs(refusal.Undialed(flow, err))
 	return false
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 func serveTLS(t testing.TB) *upstream {
@@ -35,8 +36,8 @@ func TestTLSTunnel(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	c.Close()
-	f := w.flow("end of tunnel", func(f egress.Flow) bool { return f.Kind == egress.Connect })
-	if f.Authority.String() != "api.test:443" || f.Reason != "" || f.Up < 200 || f.Down < 200 || f.Dialed.String() != u.addr || f.Via != egress.ViaDirect {
+	f := w.flow("end of tunnel", func(f verdict.Flow) bool { return f.Kind == verdict.Connect })
+	if f.Authority.String() != "api.test:443" || f.Reason != "" || f.Up < 200 || f.Down < 200 || f.Dialed.String() != u.addr || f.Via != verdict.ViaDirect {
 		t.Errorf("flow %+v", f)
 	}
 }
@@ -331,7 +332,7 @@ func TestHalfClose(t *testing.T) {
 	if got, reset := readAll(t, c); got != "\x01ABC" || reset {
 		t.Errorf("got %q, reset %v", got, reset)
 	}
-	f := w.flow("end", func(f egress.Flow) bool { return f.Kind == egress.Connect })
+	f := w.flow("end", func(f verdict.Flow) bool { return f.Kind == verdict.Connect })
 	if f.Up != 4 || f.Down != 4 || f.Reason != "" {
 		t.Errorf("flow %+v", f)
 	}
@@ -417,7 +418,7 @@ func TestBulk(t *testing.T) {
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("%d bytes of %d, %v", len(got), len(data), err)
 	}
-	f := w.flow("end", func(f egress.Flow) bool { return f.Kind == egress.Connect })
+	f := w.flow("end", func(f verdict.Flow) bool { return f.Kind == verdict.Connect })
 	if f.Up != int64(len(data)) || f.Down != int64(len(data)) || f.Reason != "" {
 		t.Errorf("flow %+v", f)
 	}
@@ -430,7 +431,7 @@ func TestRecheck(t *testing.T) {
 		write(t, c, "\x01")
 		readN(t, c, 1)
 	}
-	w.set("drop.test", egress.Verdict{})
+	w.set("drop.test", verdict.Verdict{})
 	w.engine.Recheck(t.Context())
 	if got, reset := readAll(t, drop); got != "" || !reset {
 		t.Errorf("got %q, reset %v", got, reset)
@@ -451,10 +452,10 @@ func TestRecheckWhileDeciding(t *testing.T) {
 	w := newWorld(t, map[string]string{"db.test": u.addr})
 	var once sync.Once
 	w.mu.Lock()
-	w.decided = func(_ context.Context, q egress.Query) {
-		if q.Kind == egress.Connect {
+	w.decided = func(_ context.Context, q verdict.Query) {
+		if q.Kind == verdict.Connect {
 			once.Do(func() {
-				w.set("db.test", egress.Verdict{})
+				w.set("db.test", verdict.Verdict{})
 				w.engine.Recheck(t.Context())
 			})
 		}

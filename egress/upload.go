@@ -10,8 +10,8 @@ import (
 	"cloister/egress/internal/buffer"
 	"cloister/egress/internal/peek"
 	"cloister/egress/internal/sock"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // An upload sends one request's body, then watches the program until the

@@ -12,8 +12,8 @@ import (
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/frames"
 	"cloister/egress/internal/tunnel"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 )
 
 // A webSocket is an exchange that becomes one.
@@ -105,7 +105,7 @@ func (w webSocket) read(t *tunnel.Tunnel, up, down *wire.FrameScan) {
 // editFrames gives what comes down to f, and puts what f makes of it back into the
 // frames that it came in. What f holds back of a fragment goes on before anything that
 // came behind it.
-func editFrames(f Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, error) {
+func editFrames(f verdict.Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, error) {
 	var later frames.Order
 	var control, made []byte
 	return func(out, b []byte) ([]byte, error) {
@@ -129,7 +129,7 @@ func editFrames(f Frames, down *wire.FrameScan) func(out, b []byte) ([]byte, err
 }
 
 // errPieces ends a WebSocket whose server spreads a value over too many fragments.
-var errPieces = &Refused{Verdict: Verdict{Effect: "deny",
+var errPieces = &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny",
 	Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
 // pass passes WebSocket frames in both directions until both have ended.
@@ -164,7 +164,7 @@ func (w webSocket) pass() error {
 	case !errors.Is(err, tunnel.ErrCheck):
 		return &broken{reason: "connection broken", silent: true}
 	}
-	if r, ok := errors.AsType[*Refused](err); ok {
+	if r, ok := errors.AsType[*verdict.Refused](err); ok {
 		return &broken{reason: r.Verdict.Reason, breach: true}
 	}
 	return &broken{reason: "a WebSocket connection with bytes that are no frame", breach: true}

@@ -9,7 +9,7 @@ import (
 	"cloister/api"
 	"cloister/approval"
 	"cloister/audit"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/source"
@@ -17,12 +17,12 @@ import (
 )
 
 // Decide is what becomes of a connection, a name or a request.
-func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
+func (l *live) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
 	if q.Once == nil {
-		q.Once = new(egress.Once)
+		q.Once = new(verdict.Once)
 	}
 	reads := l.reads(q)
-	var open egress.Opening
+	var open verdict.Opening
 	r := court.Decide(ctx, &l.Context, court.Case{
 		Policy:     func() court.Ruling { return l.policyOf(ctx, q) },
 		Remembered: func(v policy.Verdict) (policy.Verdict, bool) { return allowedOnce(q, v) },
@@ -31,56 +31,56 @@ func (l *live) Decide(ctx context.Context, q egress.Query) egress.Verdict {
 		Event:      func(r court.Ruling) (audit.Event, bool) { return l.event(q, r) },
 		Count: func(r court.Ruling) {
 			open = l.opens(q, r.Verdict)
-			l.count(q, r, reads || open != egress.OpenNothing && q.Authority.Port() == 443)
+			l.count(q, r, reads || open != verdict.OpenNothing && q.Authority.Port() == 443)
 		},
 	})
-	out := verdict(r)
+	out := answered(r)
 	if r.Unrecorded != nil {
 		return out
 	}
 	out.Inspect = out.Inspect || reads
-	if out.Open = open; q.Kind == egress.Recheck { // one that is allowed is not counted anew
+	if out.Open = open; q.Kind == verdict.Recheck { // one that is allowed is not counted anew
 		out.Open = l.opens(q, r.Verdict)
 	}
-	if q.Kind == egress.Request && out.Allow {
+	if q.Kind == verdict.Request && out.Allow {
 		out.Edits = l.edits(ctx, q, r.Verdict)
 	}
 	return out
 }
 
 // policyOf is what the policy of now says of a query.
-func (l *live) policyOf(ctx context.Context, q egress.Query) court.Ruling {
+func (l *live) policyOf(ctx context.Context, q verdict.Query) court.Ruling {
 	if v, refused := l.misnamed(ctx, q); refused { // first: no person is asked about what may not be
 		return court.Ruling{Verdict: v, Digest: l.Digest()}
 	}
 	snapshot := l.Snapshot.Load()
 	r := court.Ruling{Verdict: l.tools.Learned(q, court.Judge(snapshot, l.asked(q))), Digest: snapshot.Digest()}
-	if q.Kind == egress.Resolve || q.Kind == egress.Recheck {
+	if q.Kind == verdict.Resolve || q.Kind == verdict.Recheck {
 		r.Why = court.Unwatched // a name leads nowhere yet, and what is open is not asked about again
 	}
 	return r
 }
 
 // event is the record of a ruling; false for what was allowed before and still is.
-func (l *live) event(q egress.Query, r court.Ruling) (audit.Event, bool) {
-	if q.Kind == egress.Recheck && r.Allowed() {
+func (l *live) event(q verdict.Query, r court.Ruling) (audit.Event, bool) {
+	if q.Kind == verdict.Recheck && r.Allowed() {
 		return audit.Event{}, false
 	}
 	e := sessionctx.Frame(l.Info, r.Digest)
 	e.Kind, e.Action = kindOf(q.Kind), q.Kind.String()
-	if q.Login != nil && q.Kind == egress.Connect {
+	if q.Login != nil && q.Kind == verdict.Connect {
 		if e.Action = "login"; q.Login.Command != "" {
 			e.Action = "run"
 		}
 	}
 	e.Resource = resource(q.Kind, q.Authority.Host(), q.Authority.Port())
 	e.Host, e.Via, e.Method, e.Path = q.Authority.Host(), q.Via, q.Method, q.Path
-	if q.Kind != egress.Resolve {
+	if q.Kind != verdict.Resolve {
 		e.Port = q.Authority.Port()
 	}
 	e.Verdict, e.Rule, e.Reason = r.Effect.String(), r.RuleAt(), reasonOf(r, q)
 	noBytes(&e)
-	if q.Kind == egress.Request && !r.Allowed() {
+	if q.Kind == verdict.Request && !r.Allowed() {
 		e.Status = http.StatusForbidden
 	}
 	return e, true
@@ -94,7 +94,7 @@ func noBytes(e *audit.Event) {
 }
 
 // asked is q in policy's words.
-func (l *live) asked(q egress.Query) policy.Request {
+func (l *live) asked(q verdict.Query) policy.Request {
 	r := policy.Request{
 		Action:    policy.NetworkConnect,
 		Authority: q.Authority,
@@ -109,7 +109,7 @@ func (l *live) asked(q egress.Query) policy.Request {
 		}
 	}
 	switch {
-	case q.Kind == egress.Resolve:
+	case q.Kind == verdict.Resolve:
 		r.Action = policy.NetworkResolve
 	case q.HTTP != nil: // also one that is judged again
 		r.Action = policy.HTTPRequest
@@ -118,9 +118,9 @@ func (l *live) asked(q egress.Query) policy.Request {
 	return r
 }
 
-// verdict is a ruling for egress.
-func verdict(r court.Ruling) egress.Verdict {
-	return egress.Verdict{
+// answered is a ruling as egress takes it.
+func answered(r court.Ruling) verdict.Verdict {
+	return verdict.Verdict{
 		Allow:  r.Allowed(),
 		Effect: r.Effect.String(),
 		Rule:   r.Rule,
@@ -140,28 +140,28 @@ func verdict(r court.Ruling) egress.Verdict {
 // count counts connections, or the requests on them where these are inspected, and names
 // that were refused. A program asks for A and AAAA of one name: the person's summary has
 // only the first.
-func (l *live) count(q egress.Query, r court.Ruling, inspected bool) {
+func (l *live) count(q verdict.Query, r court.Ruling, inspected bool) {
 	switch {
 	case r.Allowed():
-		if q.Kind == egress.Request || q.Kind == egress.Connect && q.Authority.Port() != 80 && !r.Inspect && !inspected &&
+		if q.Kind == verdict.Request || q.Kind == verdict.Connect && q.Authority.Port() != 80 && !r.Inspect && !inspected &&
 			(r.Protocol == "" || q.Login != nil) {
 			l.Tally.Allowed(q.Authority.Host())
 		}
 		return
-	case r.Unrecorded == nil && q.Kind == egress.Resolve && (r.Effect == policy.Ask || q.Detail != "A"):
+	case r.Unrecorded == nil && q.Kind == verdict.Resolve && (r.Effect == policy.Ask || q.Detail != "A"):
 		return // an ask is refused, and counted, when it connects
 	}
 	refusal := api.Refusal{
 		Host: q.Authority.Host(), Effect: r.Effect.String(), Reason: r.FullReason(),
 		Rule: r.Rule, Place: r.Origin.Place(), Hints: r.Hints,
 	}
-	if q.Kind != egress.Resolve {
+	if q.Kind != verdict.Resolve {
 		refusal.Port = int(q.Authority.Port())
 	}
 	l.Tally.Refused(refusal)
 }
 
-func reasonOf(r court.Ruling, q egress.Query) string {
+func reasonOf(r court.Ruling, q verdict.Query) string {
 	v := r.Verdict
 	if v.Effect == policy.Allow && !v.WouldDeny && v.Diagnostic == "" && q.Detail == "" && len(v.Rewrites) == 0 &&
 		!v.Tunnel {
@@ -171,7 +171,7 @@ func reasonOf(r court.Ruling, q egress.Query) string {
 	switch {
 	case v.WouldDeny:
 		words = append(words, "not enforced, would have been refused: "+v.Reason)
-	case v.Effect == policy.Ask && q.Kind != egress.Resolve:
+	case v.Effect == policy.Ask && q.Kind != verdict.Resolve:
 		words = append(words, r.FullReason())
 	default:
 		words = append(words, v.Reason)
@@ -182,7 +182,7 @@ func reasonOf(r court.Ruling, q egress.Query) string {
 	if q.Detail != "" {
 		words = append(words, q.Detail)
 	}
-	if v.Tunnel && q.Kind == egress.Connect {
+	if v.Tunnel && q.Kind == verdict.Connect {
 		words = append(words, "TLS is passed on uninspected (tls: tunnel)")
 	}
 	if v.Effect == policy.Allow {
@@ -193,20 +193,20 @@ func reasonOf(r court.Ruling, q egress.Query) string {
 	return strings.Join(words, "; ")
 }
 
-func kindOf(k egress.QueryKind) audit.Kind {
+func kindOf(k verdict.QueryKind) audit.Kind {
 	switch k {
-	case egress.Resolve:
+	case verdict.Resolve:
 		return audit.NetDNS
-	case egress.Request:
+	case verdict.Request:
 		return audit.HTTPRequest
-	case egress.Connect, egress.Recheck:
+	case verdict.Connect, verdict.Recheck:
 		return audit.NetConnect
 	}
 	return audit.NetConnect
 }
 
-func resource(k egress.QueryKind, host string, port uint16) string {
-	if k == egress.Resolve {
+func resource(k verdict.QueryKind, host string, port uint16) string {
+	if k == verdict.Resolve {
 		return host
 	}
 	if strings.Contains(host, ":") {
@@ -216,13 +216,13 @@ func resource(k egress.QueryKind, host string, port uint16) string {
 }
 
 // flowEvent is the record of what became of a flow.
-func (l *live) flowEvent(f egress.Flow) audit.Event {
+func (l *live) flowEvent(f verdict.Flow) audit.Event {
 	e := l.Event()
 	e.Kind = kindOf(f.Kind)
 	if f.Authority.IsValid() {
 		e.Host = f.Authority.Host()
 		e.Resource = resource(f.Kind, e.Host, f.Authority.Port())
-		if f.Kind != egress.Resolve {
+		if f.Kind != verdict.Resolve {
 			e.Port = f.Authority.Port()
 		}
 	}
@@ -237,10 +237,10 @@ func (l *live) flowEvent(f egress.Flow) audit.Event {
 // Closed is egress's word that something allowed has ended. There is nothing
 // left to stop when it cannot be recorded: the operator is told, and the next
 // question is refused.
-func (l *live) Closed(f egress.Flow) {
+func (l *live) Closed(f verdict.Flow) {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict = "close", policy.Allow.String()
-	if f.Kind == egress.Request {
+	if f.Kind == verdict.Request {
 		e.Action = "response"
 		l.Tally.Answered(e.Host, f.Status)
 	}
@@ -252,7 +252,7 @@ func (l *live) Closed(f egress.Flow) {
 }
 
 // Refused is egress's word that it refused by itself.
-func (l *live) Refused(f egress.Flow) error {
+func (l *live) Refused(f verdict.Flow) error {
 	e := l.flowEvent(f)
 	e.Action, e.Verdict, e.Suppressed = "refuse", policy.Deny.String(), f.Further
 	noBytes(&e)
@@ -264,7 +264,7 @@ func (l *live) Refused(f egress.Flow) error {
 		r.Host = f.Detail
 	}
 	// What is asked of DNS besides addresses, such as TXT, is not shown to the person.
-	if besides := f.Kind == egress.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides &&
+	if besides := f.Kind == verdict.Resolve && f.Detail != "A" && !strings.HasSuffix(f.Detail, " A"); !besides &&
 		!quiet(f) && !l.tools.Counted(f) {
 		l.Tally.Refused(r)
 	}
@@ -273,6 +273,6 @@ func (l *live) Refused(f egress.Flow) error {
 
 // quiet says whether a refusal is for the record only. A program whose datagrams to port
 // 443 are refused (QUIC) connects by TCP instead, which is judged and shown.
-func quiet(f egress.Flow) bool {
-	return f.Via == egress.ViaUDP && (f.Further > 0 || f.Authority.IsValid() && f.Authority.Port() == 443)
+func quiet(f verdict.Flow) bool {
+	return f.Via == verdict.ViaUDP && (f.Further > 0 || f.Authority.IsValid() && f.Authority.Port() == 443)
 }

@@ -3,7 +3,7 @@ package guardian
 import (
 	"testing"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // A flow's rule is written as a decision's is: with its place, and not without a name.
@@ -14,7 +14,7 @@ func TestRuleOfFlow(t *testing.T) {
 		{"", "config.yaml:7", ""},
 		{"", "", ""},
 	} {
-		if e := new(live).flowEvent(egress.Flow{Rule: tt.rule, Place: tt.place, Reason: "why", Detail: "what"}); e.Rule != tt.want || e.Reason != "why; what" {
+		if e := new(live).flowEvent(verdict.Flow{Rule: tt.rule, Place: tt.place, Reason: "why", Detail: "what"}); e.Rule != tt.want || e.Reason != "why; what" {
 			t.Errorf("%q at %q: %q, %q", tt.rule, tt.place, e.Rule, e.Reason)
 		}
 	}

@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"cloister/config"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/policy"
 )
 
 // edits are what changes of an allowed request, in the order in which it goes up
 // through them: the one place where they are put together.
-func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []egress.Edit {
-	var out []egress.Edit
-	var swapped egress.Edit
-	also := func(*egress.HTTP) error { return nil }
+func (l *live) edits(ctx context.Context, q verdict.Query, v policy.Verdict) []verdict.Edit {
+	var out []verdict.Edit
+	var swapped verdict.Edit
+	also := func(*verdict.HTTP) error { return nil }
 	secrets := l.secrets.Load()
 	if secrets != nil && q.HTTP != nil {
 		swapped, also = secrets.Edit(ctx, q.HTTP)
@@ -41,7 +41,7 @@ func (l *live) edits(ctx context.Context, q egress.Query, v policy.Verdict) []eg
 }
 
 // mayAskOfSecrets reports whether a person may be asked about a secret in a request.
-func (l *live) mayAskOfSecrets(q egress.Query) bool {
+func (l *live) mayAskOfSecrets(q verdict.Query) bool {
 	secrets := l.secrets.Load()
 	return q.HTTP.Look != nil && secrets.Bound(q.Authority) &&
 		(secrets.Says(q.Authority, string(config.UseAsk)) || l.Snapshot.Load().AsksOfSecrets()) && l.Queue.Watched(l.Info.ID)
@@ -49,16 +49,16 @@ func (l *live) mayAskOfSecrets(q egress.Query) bool {
 
 // looked looks at the body before any edit reads it, for a question that comes later. That
 // one has the error, if there is one.
-func looked(h *egress.HTTP) egress.Edit {
-	return egress.Edit{Request: func(*egress.Message) error {
+func looked(h *verdict.HTTP) verdict.Edit {
+	return verdict.Edit{Request: func(*verdict.Message) error {
 		_, _ = h.Look()
 		return nil
 	}}
 }
 
 // rewrite sets and removes headers as rules say.
-func rewrite(list []policy.Rewrite) egress.Edit {
-	return egress.Edit{Request: func(m *egress.Message) error {
+func rewrite(list []policy.Rewrite) verdict.Edit {
+	return verdict.Edit{Request: func(m *verdict.Message) error {
 		for _, c := range list {
 			if c.Remove {
 				m.Header.Del(c.Header)

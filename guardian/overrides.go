@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/bodies"
 	"cloister/guardian/court"
 	"cloister/internal/budget"
@@ -26,9 +26,9 @@ const mostAhead = 8 << 10
 //
 // bound is notified of the request in each of its readings, and gives an error where a secret
 // that is in it may not go there.
-func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress.HTTP) error) (egress.Edit, bool) {
+func (l *live) overrides(ctx context.Context, q verdict.Query, bound func(*verdict.HTTP) error) (verdict.Edit, bool) {
 	if q.HTTP == nil || !q.HTTP.Body {
-		return egress.Edit{}, false
+		return verdict.Edit{}, false
 	}
 	form, grants := q.HTTP.Form(), q.HTTP.Grants()
 	if form != nil && !l.methodMatters(q) {
@@ -38,9 +38,9 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 		grants = nil
 	}
 	if form == nil && grants == nil {
-		return egress.Edit{}, false
+		return verdict.Edit{}, false
 	}
-	return egress.Edit{Request: func(m *egress.Message) error {
+	return verdict.Edit{Request: func(m *verdict.Message) error {
 		if m.Length() == 0 {
 			return nil
 		}
@@ -65,8 +65,8 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 		held, err := l.memory.Whole(ctx, body, mostAhead)
 		switch {
 		case errors.Is(err, budget.ErrFull):
-			return &egress.Refused{Status: http.StatusServiceUnavailable,
-				Verdict: egress.Verdict{Effect: "deny", Reason: err.Error()}}
+			return &verdict.Refused{Status: http.StatusServiceUnavailable,
+				Verdict: verdict.Verdict{Effect: "deny", Reason: err.Error()}}
 		case err != nil:
 			return err
 		}
@@ -77,7 +77,7 @@ func (l *live) overrides(ctx context.Context, q egress.Query, bound func(*egress
 
 // methodMatters reports whether policy, an MCP server or a secret's binding has a word on
 // the method.
-func (l *live) methodMatters(q egress.Query) bool {
+func (l *live) methodMatters(q verdict.Query) bool {
 	snapshot := l.Snapshot.Load()
 	if len(snapshot.MCPServersAt(q.Authority)) > 0 || snapshot.MethodMatters(l.asked(q)) {
 		return true
@@ -87,7 +87,7 @@ func (l *live) methodMatters(q egress.Query) bool {
 }
 
 // methodJudge is who judges the request again with each method that its body asks for.
-func (l *live) methodJudge(q egress.Query, bound func(*egress.HTTP) error) func(string) error {
+func (l *live) methodJudge(q verdict.Query, bound func(*verdict.HTTP) error) func(string) error {
 	var methods []string
 	return func(method string) error {
 		method = strings.ToUpper(strings.TrimSpace(method))
@@ -108,8 +108,8 @@ func (l *live) methodJudge(q egress.Query, bound func(*egress.HTTP) error) func(
 			v.Reason = "a person would be asked about " + method + ", and not by way of a body: " + v.Reason
 			fallthrough
 		case v.Effect != policy.Allow:
-			out := verdict(court.Ruling{Verdict: v, Why: "its body asks for " + method})
-			return &egress.Refused{Status: http.StatusForbidden, Verdict: out}
+			out := answered(court.Ruling{Verdict: v, Why: "its body asks for " + method})
+			return &verdict.Refused{Status: http.StatusForbidden, Verdict: out}
 		case v.MaxBytes > 0:
 			return bodies.Odd(errors.New("it asks for " + method + ", whose body is bounded by the rule \"" + v.Rule + "\""))
 		}

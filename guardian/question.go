@@ -5,7 +5,7 @@ import (
 
 	"cloister/approval"
 	"cloister/config"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
@@ -15,11 +15,11 @@ import (
 )
 
 // allowedOnce is what a person allowed for this connection, or for this very request.
-func allowedOnce(q egress.Query, v policy.Verdict) (policy.Verdict, bool) {
+func allowedOnce(q verdict.Query, v policy.Verdict) (policy.Verdict, bool) {
 	switch {
 	case v.Effect != policy.Ask:
 	case q.HTTP != nil && v.Judged:
-		if q.Kind == egress.Recheck && q.Once.RequestAllowed(q.HTTP) {
+		if q.Kind == verdict.Recheck && q.Once.RequestAllowed(q.HTTP) {
 			return court.Answered(v, policy.Allow, "this request"), true
 		}
 	default:
@@ -31,7 +31,7 @@ func allowedOnce(q egress.Query, v policy.Verdict) (policy.Verdict, bool) {
 }
 
 // keepOnce keeps what a person allowed for this connection, or for this very request.
-func keepOnce(q egress.Query, asked policy.Verdict, word string) {
+func keepOnce(q verdict.Query, asked policy.Verdict, word string) {
 	if q.HTTP != nil && asked.Judged {
 		q.Once.AllowRequest(q.HTTP)
 	} else {
@@ -42,7 +42,7 @@ func keepOnce(q egress.Query, asked policy.Verdict, word string) {
 // question is what a person is asked about a destination or, where rules decide about
 // requests, about one request: that answer is for it alone, and not for others on its
 // connection or to its path, whose query or body may be another.
-func (l *live) question(q egress.Query, v policy.Verdict) (approval.Ask, error) {
+func (l *live) question(q verdict.Query, v policy.Verdict) (approval.Ask, error) {
 	subject := q.Authority.String()
 	a := approval.Ask{
 		Kind: approval.Network, Subject: subject, Title: "connect to " + subject,
@@ -66,7 +66,7 @@ func (l *live) question(q egress.Query, v policy.Verdict) (approval.Ask, error) 
 		}
 		a.Details = append(a.Details, shown...)
 	}
-	if q.Via != "" && q.Via != egress.ViaDirect {
+	if q.Via != "" && q.Via != verdict.ViaDirect {
 		a.Details = append(a.Details, approval.Detail{Label: "by way of", Text: q.Via})
 	}
 	if len(l.Info.Command) > 0 {

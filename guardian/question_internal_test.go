@@ -10,7 +10,7 @@ import (
 
 	"cloister/api"
 	"cloister/approval"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/hostexec"
@@ -44,7 +44,7 @@ func TestShownWhole(t *testing.T) {
 	l.Snapshot.Store(snapshot)
 
 	sent := func(query string) policy.Verdict {
-		q := egress.Query{Kind: egress.Request, Authority: at, Once: new(egress.Once), HTTP: &egress.HTTP{Query: query}}
+		q := verdict.Query{Kind: verdict.Request, Authority: at, Once: new(verdict.Once), HTTP: &verdict.HTTP{Query: query}}
 		r := court.Decide(t.Context(), &l.Context, court.Case{
 			Policy: func() court.Ruling {
 				return court.Ruling{Verdict: policy.Verdict{Effect: policy.Ask, Judged: true, Reason: "a rule asks"}}

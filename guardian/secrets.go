@@ -10,7 +10,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/court"
 	"cloister/guardian/listing"
 	"cloister/guardian/placeholders"
@@ -82,9 +82,9 @@ func (l *live) secretEvent(u inject.Use) audit.Event {
 
 // AllowUse decides a use of a secret. Mode shadow and record do not soften it: what went
 // out cannot be taken back.
-func (l *live) AllowUse(ctx context.Context, u inject.Use) egress.Verdict {
+func (l *live) AllowUse(ctx context.Context, u inject.Use) verdict.Verdict {
 	subject := u.Name + " " + u.Method + " " + u.Authority.String()
-	return verdict(court.Decide(ctx, &l.Context, court.Case{
+	return answered(court.Decide(ctx, &l.Context, court.Case{
 		Policy: func() court.Ruling {
 			snapshot := l.Snapshot.Load()
 			return court.Ruling{Digest: snapshot.Digest(), Verdict: court.Judge(snapshot, policy.Request{
@@ -159,9 +159,9 @@ func (l *live) RecordUse(ctx context.Context, u inject.Use, refused bool, why st
 
 // reads reports whether requests to a destination are read for the sake of a secret that
 // is bound to it, whatever a rule says of TLS.
-func (l *live) reads(q egress.Query) bool {
+func (l *live) reads(q verdict.Query) bool {
 	s := l.secrets.Load()
-	return s != nil && q.Kind != egress.Resolve && s.Bound(q.Authority)
+	return s != nil && q.Kind != verdict.Resolve && s.Bound(q.Authority)
 }
 
 // opens says what becomes of TLS where no rule reads requests. It is inspected unless
@@ -169,25 +169,25 @@ func (l *live) reads(q egress.Query) bool {
 // which only requests tell apart, or where a secret is bound to it at another port. An
 // address has no name that a certificate could be for: it is passed on, but for a
 // session with placeholders, which are to be seen wherever they go.
-func (l *live) opens(q egress.Query, v policy.Verdict) egress.Opening {
+func (l *live) opens(q verdict.Query, v policy.Verdict) verdict.Opening {
 	s, host := l.secrets.Load(), q.Authority.Host()
 	_, literal := q.Authority.Addr()
 	switch {
 	case s != nil && s.BoundHost(q.Authority), !literal && tenants.Share(host):
-		return egress.OpenHTTP
+		return verdict.OpenHTTP
 	case v.Tunnel, literal && s == nil:
-		return egress.OpenNothing
+		return verdict.OpenNothing
 	}
-	return egress.OpenAny
+	return verdict.OpenAny
 }
 
 // misnamed says why a name may not be looked up or connected to: it has a
 // placeholder in it, and who resolves it would learn it.
-func (l *live) misnamed(ctx context.Context, q egress.Query) (v policy.Verdict, refused bool) {
+func (l *live) misnamed(ctx context.Context, q verdict.Query) (v policy.Verdict, refused bool) {
 	s := l.secrets.Load()
 	// A request by the proxy is the first to name it.
-	if s == nil || q.Kind != egress.Resolve && q.Kind != egress.Connect &&
-		(q.Kind != egress.Request || q.Via != egress.ViaHTTP) {
+	if s == nil || q.Kind != verdict.Resolve && q.Kind != verdict.Connect &&
+		(q.Kind != verdict.Request || q.Via != verdict.ViaHTTP) {
 		return v, false
 	}
 	name, why := s.Named(ctx, q.Authority)

@@ -10,6 +10,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/court"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/termsafe"
@@ -76,7 +77,7 @@ func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.Publ
 	if r.Allowed() {
 		return nil
 	}
-	return &egress.Refused{Verdict: egress.Verdict{Effect: "deny", Reason: unsigned(r)}}
+	return &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Reason: unsigned(r)}}
 }
 
 // refusedOr is the effect of a ruling, where an ask that is left is a deny.

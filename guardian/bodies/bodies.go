@@ -13,13 +13,13 @@ import (
 	"io"
 	"net/http"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/reading"
 )
 
 // Odd refuses a body for what it may ask for.
 func Odd(err error) error {
-	return &egress.Refused{Status: http.StatusUnsupportedMediaType, Verdict: egress.Verdict{
+	return &verdict.Refused{Status: http.StatusUnsupportedMediaType, Verdict: verdict.Verdict{
 		Effect: "deny", Reason: "a body whose method cannot be judged: " + err.Error(),
 		Hints: []string{"send it with the method that is meant, and no _method"},
 	}}
@@ -30,7 +30,7 @@ var ErrGives = errors.New("it says who may use the object (acl)")
 
 // Giving refuses a body for what it may give to others.
 func Giving(err error) error {
-	return &egress.Refused{Status: http.StatusForbidden, Verdict: egress.Verdict{
+	return &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Verdict{
 		Effect: "deny", Reason: "a body that a rule about the objects of one bucket does not cover: " + err.Error(),
 		Hints: []string{"leave acl out; contents in which the word stands are taken with uploadType=media, or resumable"},
 	}}
@@ -61,7 +61,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 			keep, found = 0, r.Form.End(r.Judge)
 		}
 		if found != nil {
-			if _, refused := errors.AsType[*egress.Refused](found); !refused {
+			if _, refused := errors.AsType[*verdict.Refused](found); !refused {
 				found = r.Odd(found)
 			}
 			r.ready, r.held, r.err = nil, nil, found

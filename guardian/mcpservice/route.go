@@ -24,7 +24,7 @@ import (
 	"strings"
 	"sync"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
@@ -60,8 +60,8 @@ func (d *Service) counted() {
 }
 
 // Counted reports whether the summary has a refusal to that destination already.
-func (d *Service) Counted(f egress.Flow) bool {
-	if f.Kind != egress.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
+func (d *Service) Counted(f verdict.Flow) bool {
+	if f.Kind != verdict.Request || len(d.Snapshot.Load().MCPServersAt(f.Authority)) == 0 {
 		return false
 	}
 	d.mu.Lock()
@@ -96,7 +96,7 @@ func (d *Service) knows(a authority.Authority, path string) (server string, ok b
 
 // Learned lets requests through to a path that a declared server named itself,
 // where no rule speaks of it.
-func (d *Service) Learned(q egress.Query, v policy.Verdict) policy.Verdict {
+func (d *Service) Learned(q verdict.Query, v policy.Verdict) policy.Verdict {
 	if q.HTTP == nil || v.Rule != policy.RuleUnlisted || q.HTTP.Method != http.MethodPost || q.HTTP.BadPath != nil {
 		return v
 	}
@@ -117,13 +117,13 @@ type route struct {
 	// strict says that the request is for the server itself: whatever is no frame is
 	// refused. To another path of its host a frame is judged, and others may pass.
 	strict bool
-	http   *egress.HTTP
+	http   *verdict.HTTP
 	path   string
 	odd    string // why the request has no single reading
 }
 
 // route is where a request to an MCP server's host goes; nil for all others.
-func (d *Service) route(q egress.Query) *route {
+func (d *Service) route(q verdict.Query) *route {
 	servers := d.Snapshot.Load().MCPServersAt(q.Authority)
 	if len(servers) == 0 || q.HTTP == nil {
 		return nil
@@ -150,7 +150,7 @@ func serves(s *policy.MCPServer, at string) bool {
 }
 
 // oddly is why a request has no single reading. No client of MCP writes one so.
-func oddly(h *egress.HTTP) string {
+func oddly(h *verdict.HTTP) string {
 	others, err := h.Others()
 	switch {
 	case err != nil:
@@ -165,11 +165,11 @@ func oddly(h *egress.HTTP) string {
 
 // Edit is what reads a request to the host of a declared server, and its answer;
 // false for all other requests.
-func (d *Service) Edit(ctx context.Context, q egress.Query) (egress.Edit, bool) {
+func (d *Service) Edit(ctx context.Context, q verdict.Query) (verdict.Edit, bool) {
 	if r := d.route(q); r != nil {
 		return r.edit(ctx), true
 	}
-	return egress.Edit{}, false
+	return verdict.Edit{}, false
 }
 
 func (r *route) gate() *mcp.Gate {
@@ -177,15 +177,15 @@ func (r *route) gate() *mcp.Gate {
 }
 
 // edit reads what passes.
-func (r *route) edit(ctx context.Context) egress.Edit {
+func (r *route) edit(ctx context.Context) verdict.Edit {
 	spoke := r.strict // whether the program has spoken MCP
-	return egress.Edit{
-		Request: func(m *egress.Message) error {
+	return verdict.Edit{
+		Request: func(m *verdict.Message) error {
 			asked, err := r.up(ctx, m)
 			spoke = spoke || asked
 			return err
 		},
-		Response: func(m *egress.Message) error {
+		Response: func(m *verdict.Message) error {
 			if !spoke {
 				return nil
 			}
@@ -195,7 +195,7 @@ func (r *route) edit(ctx context.Context) egress.Edit {
 }
 
 // up judges a request; asked reports whether it was MCP's.
-func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err error) {
+func (r *route) up(ctx context.Context, m *verdict.Message) (asked bool, err error) {
 	m.Header.Del("Accept-Encoding") // what comes must be read
 	if r.odd != "" {
 		return true, r.refuse(ctx, http.StatusForbidden,
@@ -229,7 +229,7 @@ func (r *route) up(ctx context.Context, m *egress.Message) (asked bool, err erro
 }
 
 // upStrict judges a request to the server itself.
-func (r *route) upStrict(ctx context.Context, m *egress.Message) error {
+func (r *route) upStrict(ctx context.Context, m *verdict.Message) error {
 	for range r.http.Fields("Upgrade") {
 		return r.refuse(ctx, http.StatusForbidden, "WebSocket is no transport of MCP that is judged here")
 	}
@@ -275,7 +275,7 @@ func callsIn(value string) bool {
 }
 
 // upFrame judges a body that is a frame, or may be one.
-func (r *route) upFrame(ctx context.Context, m *egress.Message) (asked bool, err error) {
+func (r *route) upFrame(ctx context.Context, m *verdict.Message) (asked bool, err error) {
 	out := r.frame(ctx, m)
 	defer out.end()
 	text, err := mcp.ReadFrame(m.Body(), out.hold)
@@ -332,12 +332,12 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // A frame is one on its way through, whose memory is counted until it has gone.
 type frame struct {
 	ctx  context.Context // of the request
-	m    *egress.Message
+	m    *verdict.Message
 	hold *mcp.Hold
 	sent bool
 }
 
-func (r *route) frame(ctx context.Context, m *egress.Message) *frame {
+func (r *route) frame(ctx context.Context, m *verdict.Message) *frame {
 	return &frame{ctx: ctx, m: m, hold: mcp.NewHold(r.d.memory)}
 }
 
@@ -354,7 +354,7 @@ func (f *frame) end() {
 }
 
 // down judges an answer.
-func (r *route) down(ctx context.Context, m *egress.Message) error {
+func (r *route) down(ctx context.Context, m *verdict.Message) error {
 	if coding := strings.Join(m.Header.Values("Content-Encoding"), ","); coding != "" && coding != "identity" {
 		return r.refuse(ctx, http.StatusBadGateway, "the server's answer is compressed, so it cannot be judged")
 	}
@@ -393,7 +393,7 @@ func (r *route) down(ctx context.Context, m *egress.Message) error {
 }
 
 // absent lets an answer without a type pass if it is empty.
-func (r *route) absent(ctx context.Context, m *egress.Message) error {
+func (r *route) absent(ctx context.Context, m *verdict.Message) error {
 	one := make([]byte, 1)
 	if n, err := io.ReadFull(m.Body(), one); n == 0 && errors.Is(err, io.EOF) {
 		m.SetBody(strings.NewReader(""), 0)
@@ -445,9 +445,9 @@ func (r *route) refusal(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	return &egress.Refused{
+	return &verdict.Refused{
 		Status: refused.Status, Answer: refused.Answer, ContentType: "application/json",
-		Verdict: egress.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason,
+		Verdict: verdict.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason,
 			Hints: refused.Verdict.Hints},
 	}
 }
@@ -456,7 +456,7 @@ func (r *route) refuse(ctx context.Context, status int, reason string) error {
 	if err := r.record(ctx, reason); err != nil {
 		return err
 	}
-	return &egress.Refused{Status: status, Verdict: egress.Verdict{Effect: "deny", Reason: reason}}
+	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{Effect: "deny", Reason: reason}}
 }
 
 // record writes down what was refused for its form.

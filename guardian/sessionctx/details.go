@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"cloister/approval"
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/reading"
 )
 
 // ShownRequest is what a person looks at of a request: the whole of its line, the fields
 // that change what a server does with it, and the size and digest of its body. An error
 // says why the body cannot be looked at.
-func ShownRequest(method, path string, h *egress.HTTP) ([]approval.Detail, error) {
+func ShownRequest(method, path string, h *verdict.HTTP) ([]approval.Detail, error) {
 	out := []approval.Detail{{Label: "request", Text: method + " " + path}}
 	if h != nil && h.Query != "" {
 		out = append(out, approval.Detail{Label: fmt.Sprintf("query of %d bytes", len(h.Query)), Text: h.Query})

@@ -17,7 +17,7 @@ import (
 	"net/url"
 	"sync"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // most bounds the uploads that a session is known to have begun. A session that has more
@@ -58,15 +58,15 @@ func (k *Known) begin(id string) {
 // Edit refuses to go on with an upload that the session did not begin, and learns from the
 // answer of one that it begins. It is false for every other request, and where matters,
 // which is called for these alone, says that no rule depends on it.
-func (k *Known) Edit(h *egress.HTTP, matters func() bool) (egress.Edit, bool) {
+func (k *Known) Edit(h *verdict.HTTP, matters func() bool) (verdict.Edit, bool) {
 	if h == nil {
-		return egress.Edit{}, false
+		return verdict.Edit{}, false
 	}
 	ids, starts := h.Uploads(), h.StartsUpload()
 	if len(ids) == 0 && !starts || !matters() {
-		return egress.Edit{}, false
+		return verdict.Edit{}, false
 	}
-	edit := egress.Edit{Request: func(*egress.Message) error {
+	edit := verdict.Edit{Request: func(*verdict.Message) error {
 		for _, id := range ids {
 			if !k.begun(id) {
 				return errForeign
@@ -75,7 +75,7 @@ func (k *Known) Edit(h *egress.HTTP, matters func() bool) (egress.Edit, bool) {
 		return nil
 	}}
 	if starts {
-		edit.Response = func(m *egress.Message) error {
+		edit.Response = func(m *verdict.Message) error {
 			k.learn(m)
 			return nil
 		}
@@ -84,7 +84,7 @@ func (k *Known) Edit(h *egress.HTTP, matters func() bool) (egress.Edit, bool) {
 }
 
 // learn takes the id of the upload that an answer begins.
-func (k *Known) learn(m *egress.Message) {
+func (k *Known) learn(m *verdict.Message) {
 	if m.Status < http.StatusOK || m.Status >= http.StatusMultipleChoices {
 		return
 	}
@@ -97,7 +97,7 @@ func (k *Known) learn(m *egress.Message) {
 	}
 }
 
-var errForeign = &egress.Refused{Status: http.StatusForbidden, Verdict: egress.Verdict{
+var errForeign = &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Verdict{
 	Effect: "deny",
 	Reason: "a rule about the objects of one bucket does not cover an upload that this session did not begin: " +
 		"its upload_id says to which bucket the data goes",

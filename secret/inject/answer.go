@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"strings"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/secret"
 	"cloister/secret/inject/unpack"
 )
 
 // response searches the answer for the values of secrets.
-func (e *edit) response(m *egress.Message) error {
+func (e *edit) response(m *verdict.Message) error {
 	if e.scrub = e.s.Scrubber(); e.scrub == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (e *edit) response(m *egress.Message) error {
 	return nil
 }
 
-func (e *edit) trailer(h *egress.Header) {
+func (e *edit) trailer(h *verdict.Header) {
 	if e.scrub == nil {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/budget"
 	"cloister/secret"
 	"cloister/secret/inject/unpack"
@@ -24,14 +24,14 @@ func unreadable(err error) error {
 	if errors.Is(err, unpack.ErrCrowded) {
 		status = http.StatusServiceUnavailable
 	}
-	return &egress.Refused{Status: status, Verdict: egress.Verdict{
+	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{
 		Effect: "deny", Reason: "a body that cannot be searched for secrets: " + err.Error(),
 	}}
 }
 
 // body looks at the request's body as it passes, and swaps where a binding asks
 // for that.
-func (e *edit) body(m *egress.Message) error {
+func (e *edit) body(m *verdict.Message) error {
 	if m.Length() == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (e *edit) body(m *egress.Message) error {
 }
 
 // bodyBound reports whether a binding names the body of this request.
-func (e *edit) bodyBound(m *egress.Message) bool {
+func (e *edit) bodyBound(m *verdict.Message) bool {
 	for i := range e.s.held {
 		if e.fitting(m, &e.s.held[i], func(b *secret.Binding) bool { return b.Body }) != nil {
 			return true
@@ -62,7 +62,7 @@ func (e *edit) bodyBound(m *egress.Message) bool {
 
 // swapBody reads the whole body and writes each placeholder that is bound to it
 // anew.
-func (e *edit) swapBody(m *egress.Message) error {
+func (e *edit) swapBody(m *verdict.Message) error {
 	content := e.http.Content()
 	if content.Odd != "" {
 		return tooMuch(http.StatusUnsupportedMediaType,
@@ -86,7 +86,7 @@ func (e *edit) swapBody(m *egress.Message) error {
 }
 
 // writeBody swaps in a body of that type.
-func (e *edit) writeBody(m *egress.Message, held *budget.Whole, kind string) error {
+func (e *edit) writeBody(m *verdict.Message, held *budget.Whole, kind string) error {
 	for i := range e.s.held {
 		h := &e.s.held[i]
 		b := e.fitting(m, h, func(b *secret.Binding) bool { return b.Body })

@@ -3,7 +3,7 @@ package inject
 import (
 	"fmt"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 )
 
 // A Foreign is a placeholder that this session does not have.
@@ -33,7 +33,7 @@ func (e *edit) stale(u Use, f *Foreign) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &egress.Refused{Verdict: egress.Verdict{
+	return &verdict.Refused{Verdict: verdict.Verdict{
 		Effect: "deny", Rule: "secret " + f.Name, Hints: hints,
 		Reason: fmt.Sprintf("a placeholder of the secret %s in the %s: %s", f.Name, u.Place, why),
 	}}

@@ -1,7 +1,7 @@
 package inject
 
 import (
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/secret"
 )
 
@@ -10,7 +10,7 @@ const inFrame = "frame of a WebSocket"
 
 // frames looks at the frames of a WebSocket: what the program sends is searched for
 // placeholders, as a body is, and what comes for values of secrets.
-func (e *edit) frames() egress.Frames {
+func (e *edit) frames() verdict.Frames {
 	find, seen := e.s.finder.Stream(), false
 	up := func(find *secret.Search, p []byte) error {
 		if seen {
@@ -25,7 +25,7 @@ func (e *edit) frames() egress.Frames {
 	}
 	var scrubber *secret.Scrubber
 	var scrub *secret.Scrub
-	return egress.Frames{
+	return verdict.Frames{
 		Up:      func(p []byte, _ bool) error { return up(find, p) },
 		Control: func(p []byte) error { return up(e.s.finder.Stream(), p) },
 		Down: func(out, p []byte, end bool) []byte {

@@ -22,7 +22,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 	"cloister/secret"
@@ -50,7 +50,7 @@ type Use struct {
 	Authority    authority.Authority
 	Method, Path string
 	Place        string // where in the request
-	HTTP         *egress.HTTP
+	HTTP         *verdict.HTTP
 	Binding      *secret.Binding
 }
 
@@ -59,7 +59,7 @@ type Use struct {
 type Judge interface {
 	// AllowUse decides a use that its binding names, and records it. What cannot be
 	// recorded is denied. It may wait for a person.
-	AllowUse(ctx context.Context, u Use) egress.Verdict
+	AllowUse(ctx context.Context, u Use) verdict.Verdict
 	// RecordUse records a placeholder that was seen and not swapped, and whether the
 	// request is refused for it; after an error it is.
 	RecordUse(ctx context.Context, u Use, refused bool, why string) error
@@ -162,9 +162,9 @@ func (s *Session) Named(ctx context.Context, a authority.Authority) (name, why s
 // Edit is what is done with one request and its answer. also takes the request with
 // another method, which was found in its body; its error is of a secret that went into
 // the request and may not go into that one.
-func (s *Session) Edit(ctx context.Context, h *egress.HTTP) (out egress.Edit, also func(*egress.HTTP) error) {
+func (s *Session) Edit(ctx context.Context, h *verdict.HTTP) (out verdict.Edit, also func(*verdict.HTTP) error) {
 	e := &edit{s: s, ctx: ctx, http: h}
-	return egress.Edit{Request: e.request, Response: e.response, Trailer: e.trailer, Frames: e.frames}, e.also
+	return verdict.Edit{Request: e.request, Response: e.response, Trailer: e.trailer, Frames: e.frames}, e.also
 }
 
 // Says reports whether a binding to that destination has that use.

@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
 	"cloister/secret"
@@ -57,23 +58,23 @@ type world struct {
 	answer func(w http.ResponseWriter, r *http.Request)
 }
 
-func (w *world) Decide(ctx context.Context, q egress.Query) egress.Verdict {
-	v := egress.Verdict{Allow: true, Effect: "allow", Inspect: q.Authority.Port() != 8443, Open: egress.OpenHTTP}
-	if q.Kind == egress.Request {
+func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
+	v := verdict.Verdict{Allow: true, Effect: "allow", Inspect: q.Authority.Port() != 8443, Open: verdict.OpenHTTP}
+	if q.Kind == verdict.Request {
 		edit, _ := w.session.Edit(ctx, q.HTTP)
-		v.Edits = []egress.Edit{edit}
+		v.Edits = []verdict.Edit{edit}
 	}
 	return v
 }
 
-func (w *world) Closed(egress.Flow)        {}
-func (w *world) Refused(egress.Flow) error { return nil }
+func (w *world) Closed(verdict.Flow)        {}
+func (w *world) Refused(verdict.Flow) error { return nil }
 
-func (w *world) AllowUse(_ context.Context, u inject.Use) egress.Verdict {
+func (w *world) AllowUse(_ context.Context, u inject.Use) verdict.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = append(w.record, "swap "+u.Name+" "+u.Place+" "+u.Method+" "+u.Authority.String()+u.Path)
-	return egress.Verdict{Allow: w.deny == "", Effect: "deny", Reason: w.deny}
+	return verdict.Verdict{Allow: w.deny == "", Effect: "deny", Reason: w.deny}
 }
 
 func (w *world) RecordUse(_ context.Context, u inject.Use, refused bool, why string) error {

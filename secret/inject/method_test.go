@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/secret"
 )
@@ -24,10 +24,10 @@ func TestMethodOfTheBody(t *testing.T) {
 		if w.session.MethodMatters(to) != (tt.methods != nil) {
 			t.Errorf("%s: whether the method matters is wrong", tt.name)
 		}
-		h := &egress.HTTP{To: to, Method: "POST", Body: true}
+		h := &verdict.HTTP{To: to, Method: "POST", Body: true}
 		h.Target("/x")
 		edit, also := w.session.Edit(t.Context(), h)
-		m := &egress.Message{Authority: to, Secure: true, Method: "POST", Path: "/x"}
+		m := &verdict.Message{Authority: to, Secure: true, Method: "POST", Path: "/x"}
 		m.Header.Set("x-api-key", w.held.Placeholder.Text)
 		if err := edit.Request(m); err != nil || strings.Contains(m.Header.Values("x-api-key")[0], w.held.Placeholder.Text) {
 			t.Fatalf("%s: control: the secret did not go in: %v", tt.name, err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/budget"
 	"cloister/secret/sigv4"
 )
@@ -22,7 +22,7 @@ const (
 )
 
 // fieldsOf are the values of a field: as the program wrote them, or as they are sent.
-func fieldsOf(m *egress.Message, name string, written bool) []string {
+func fieldsOf(m *verdict.Message, name string, written bool) []string {
 	values := m.Header.Values(name)
 	switch {
 	case name == "host" && (len(values) == 0 || !written):
@@ -35,7 +35,7 @@ func fieldsOf(m *egress.Message, name string, written bool) []string {
 
 // payload is the word for the body that is signed: what the header tells or, where
 // there is none, its hash.
-func (e *edit) payload(m *egress.Message) (string, error) {
+func (e *edit) payload(m *verdict.Message) (string, error) {
 	told := m.Header.Values(sigv4.PayloadHeader)
 	switch {
 	case len(told) > 1:
@@ -55,7 +55,7 @@ func (e *edit) payload(m *egress.Message) (string, error) {
 }
 
 // hashed reads the body whole, and gives its hash.
-func (e *edit) hashed(m *egress.Message) (string, error) {
+func (e *edit) hashed(m *verdict.Message) (string, error) {
 	if m.Length() == 0 {
 		return sigv4.Hash(nil), nil
 	}
@@ -76,5 +76,5 @@ func (e *edit) hashed(m *egress.Message) (string, error) {
 }
 
 func tooMuch(status int, why string) error {
-	return &egress.Refused{Status: status, Verdict: egress.Verdict{Effect: "deny", Reason: why}}
+	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{Effect: "deny", Reason: why}}
 }

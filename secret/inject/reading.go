@@ -3,18 +3,18 @@ package inject
 import (
 	"slices"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/reading"
 	"cloister/secret"
 )
 
 // also judges by another reading of the request from here on.
-func (e *edit) also(h *egress.HTTP) error {
+func (e *edit) also(h *verdict.HTTP) error {
 	e.http, e.asks = h, nil
 	for _, b := range e.bound {
 		if why := e.refused(&e.head, b); why != "" {
-			return &egress.Refused{Verdict: egress.Verdict{
+			return &verdict.Refused{Verdict: verdict.Verdict{
 				Effect: "deny", Rule: "secret " + b.Name, Place: b.Origin,
 				Reason: "the body of a request with the secret " + b.Name + " asks for another method: " + why,
 			}}
@@ -24,7 +24,7 @@ func (e *edit) also(h *egress.HTTP) error {
 }
 
 // fitting is the first binding of a secret that names this request and place.
-func (e *edit) fitting(m *egress.Message, h *Held, at func(*secret.Binding) bool) *secret.Binding {
+func (e *edit) fitting(m *verdict.Message, h *Held, at func(*secret.Binding) bool) *secret.Binding {
 	for _, b := range e.s.bindings(h) {
 		if e.refused(m, b) == "" && at(b) {
 			return b
@@ -38,14 +38,14 @@ func refuses(b *secret.Binding, r secret.Request) bool {
 	return why != ""
 }
 
-func (e *edit) words(m *egress.Message) secret.Request {
+func (e *edit) words(m *verdict.Message) secret.Request {
 	return secret.Request{Authority: m.Authority, Secure: m.Secure, Method: e.http.Method, Path: e.http.Path,
 		BadPath: e.http.BadPath}
 }
 
 // readings are the request as it is, and as a server may take it that obeys what names
 // another method, path or host: a binding must name all of them.
-func (e *edit) readings(m *egress.Message) []secret.Request {
+func (e *edit) readings(m *verdict.Message) []secret.Request {
 	if e.asks != nil {
 		return e.asks
 	}
@@ -70,7 +70,7 @@ func (e *edit) readings(m *egress.Message) []secret.Request {
 
 // objects are what the request names besides: a binding must name each, under one of
 // its names.
-func (e *edit) objects(m *egress.Message, b *secret.Binding) (why string) {
+func (e *edit) objects(m *verdict.Message, b *secret.Binding) (why string) {
 	objects := e.http.Objects()
 	for i := range objects {
 		o := &objects[i]
@@ -91,7 +91,7 @@ func (e *edit) objects(m *egress.Message, b *secret.Binding) (why string) {
 
 // refused is why a binding does not name the request in each of its readings, with
 // all that it names.
-func (e *edit) refused(m *egress.Message, b *secret.Binding) (why string) {
+func (e *edit) refused(m *verdict.Message, b *secret.Binding) (why string) {
 	for _, r := range e.readings(m) {
 		if why, _, _ := b.Refuses(r); why != "" {
 			return why

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/secret"
 	"cloister/secret/sigv4"
 )
@@ -13,16 +13,16 @@ import (
 type edit struct {
 	s     *Session
 	ctx   context.Context // the request's own, for functions that egress calls without one
-	http  *egress.HTTP
+	http  *verdict.HTTP
 	asks  []secret.Request  // the request, and what a server may take it for
-	head  egress.Message    // of the request, for what is recorded of its frames
+	head  verdict.Message   // of the request, for what is recorded of its frames
 	used  string            // a secret that was swapped into the head; empty for none
 	bound []*secret.Binding // of the secrets that were used
 	scrub *secret.Scrubber  // of the answer
 }
 
 // request swaps what may be swapped, and refuses what is anywhere else.
-func (e *edit) request(m *egress.Message) error {
+func (e *edit) request(m *verdict.Message) error {
 	if err := e.target(m); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (e *edit) request(m *egress.Message) error {
 }
 
 // target looks at path and query.
-func (e *edit) target(m *egress.Message) error {
+func (e *edit) target(m *verdict.Message) error {
 	if i := e.s.finder.In(m.Path); i >= 0 {
 		return e.misplaced(m, i, "path")
 	}
@@ -88,7 +88,7 @@ func (e *edit) target(m *egress.Message) error {
 
 // fields looks at every header. It gives the signature that is to be made anew, nil
 // for none.
-func (e *edit) fields(m *egress.Message) (*signing, error) {
+func (e *edit) fields(m *verdict.Message) (*signing, error) {
 	type found struct {
 		name  string
 		i     int

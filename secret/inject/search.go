@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/secret"
 	"cloister/secret/inject/unpack"
 )
@@ -22,7 +22,7 @@ type found struct {
 // A search is a body that is looked at while it passes.
 type search struct {
 	edit *edit
-	m    egress.Message // for what is recorded
+	m    verdict.Message // for what is recorded
 	find *secret.Search
 	from io.Reader
 	err  error

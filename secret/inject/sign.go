@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/internal/fieldname"
 	"cloister/internal/reading"
 	"cloister/internal/termsafe"
@@ -62,7 +62,7 @@ func (s *Session) part(of *Held, part string) string {
 
 // signature holds a signature to the placeholder that made it and to what it is
 // bound to, before anything of the request changes.
-func (e *edit) signature(m *egress.Message, held *Held) (*signing, error) {
+func (e *edit) signature(m *verdict.Message, held *Held) (*signing, error) {
 	x, err := e.read(m, held)
 	if err == nil {
 		return x, nil
@@ -79,18 +79,18 @@ func (e *edit) signature(m *egress.Message, held *Held) (*signing, error) {
 }
 
 // unsigned refuses a request, in words that programs for that service show.
-func (e *edit) unsigned(m *egress.Message, held *Held, service, why string) error {
+func (e *edit) unsigned(m *verdict.Message, held *Held, service, why string) error {
 	u := Use{Name: held.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: "signature"}
 	why = "the request is not signed anew: " + why
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	v := egress.Verdict{Effect: "deny", Rule: "secret " + held.Name, Reason: "the secret " + held.Name + ": " + why}
-	return forService(service, &egress.Refused{Verdict: v})
+	v := verdict.Verdict{Effect: "deny", Rule: "secret " + held.Name, Reason: "the secret " + held.Name + ": " + why}
+	return forService(service, &verdict.Refused{Verdict: v})
 }
 
 // forService is a refusal that the programs of S3 can read: they take XML alone.
-func forService(service string, r *egress.Refused) *egress.Refused {
+func forService(service string, r *verdict.Refused) *verdict.Refused {
 	if service != "s3" {
 		return r
 	}
@@ -104,7 +104,7 @@ func forService(service string, r *egress.Refused) *egress.Refused {
 }
 
 // read reads a signature, and everything that it was made of.
-func (e *edit) read(m *egress.Message, held *Held) (*signing, error) {
+func (e *edit) read(m *verdict.Message, held *Held) (*signing, error) {
 	x := &signing{held: held}
 	var err error
 	if x.as, err = sigv4.Parse(strings.Join(m.Header.Values("Authorization"), ",")); err != nil {
@@ -146,7 +146,7 @@ func (e *edit) read(m *egress.Message, held *Held) (*signing, error) {
 
 // bindSigned finds the binding that lets this request be signed: in each of its
 // readings, with all that it names.
-func (e *edit) bindSigned(m *egress.Message, x *signing) error {
+func (e *edit) bindSigned(m *verdict.Message, x *signing) error {
 	r := e.words(m)
 	r.Service, r.Region = x.as.Service, x.as.Region
 	list := e.s.bindings(x.held)
@@ -166,7 +166,7 @@ func (e *edit) bindSigned(m *egress.Message, x *signing) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return forService(x.as.Service, &egress.Refused{Verdict: egress.Verdict{
+	return forService(x.as.Service, &verdict.Refused{Verdict: verdict.Verdict{
 		Effect: "deny", Rule: "secret " + x.held.Name, Place: origin, Hints: hints,
 		Reason: fmt.Sprintf("the secret %s does not sign this request: %s", x.held.Name, why),
 	}})
@@ -174,7 +174,7 @@ func (e *edit) bindSigned(m *egress.Message, x *signing) error {
 
 // beyond is what of a request lies outside a binding: another reading, the source or
 // destination of a copy or, where paths bound it, what sets who may use the bucket.
-func (e *edit) beyond(m *egress.Message, b *secret.Binding, service string) string {
+func (e *edit) beyond(m *verdict.Message, b *secret.Binding, service string) string {
 	if why := e.refused(m, b); why != "" || len(b.Paths) == 0 || !strings.HasPrefix(service, "s3") {
 		return why
 	}
@@ -192,7 +192,7 @@ func (e *edit) beyond(m *egress.Message, b *secret.Binding, service string) stri
 
 // unsignedField is why the fields of a request cannot be signed: Amazon's want every
 // x-amz- field signed, and one of each.
-func unsignedField(m *egress.Message, s sigv4.Signature) string {
+func unsignedField(m *verdict.Message, s sigv4.Signature) string {
 	for name := range m.Header.All() {
 		name = strings.ToLower(name)
 		if strings.HasPrefix(name, "x-amz-") && !slices.Contains(s.Signed, name) {
@@ -215,10 +215,10 @@ func ofTheGate(name string) bool {
 }
 
 // sign signs the request anew, as it is sent.
-func (e *edit) sign(m *egress.Message, x *signing) error {
+func (e *edit) sign(m *verdict.Message, x *signing) error {
 	value, err := e.use(m, x.held, x.binding)
 	if err != nil {
-		if refused, ok := errors.AsType[*egress.Refused](err); ok {
+		if refused, ok := errors.AsType[*verdict.Refused](err); ok {
 			return forService(x.as.Service, refused)
 		}
 		return err

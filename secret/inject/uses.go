@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"cloister/egress"
+	"cloister/egress/verdict"
 	"cloister/secret"
 )
 
@@ -47,7 +47,7 @@ func (u *Uses) Of(name string) Count {
 }
 
 // text asks the judge, and gives the value that goes into the request.
-func (e *edit) text(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
+func (e *edit) text(m *verdict.Message, h *Held, b *secret.Binding) (secret.Value, error) {
 	value, err := e.use(m, h, b)
 	if err != nil {
 		return secret.Value{}, err
@@ -60,11 +60,11 @@ func (e *edit) text(m *egress.Message, h *Held, b *secret.Binding) (secret.Value
 }
 
 // use asks the judge, and gives the value.
-func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value, error) {
+func (e *edit) use(m *verdict.Message, h *Held, b *secret.Binding) (secret.Value, error) {
 	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http,
 		Binding: b}
 	if v := e.s.judge.AllowUse(e.ctx, u); !v.Allow {
-		return secret.Value{}, &egress.Refused{Verdict: v}
+		return secret.Value{}, &verdict.Refused{Verdict: v}
 	}
 	value, err := e.s.judge.Value(e.ctx, h.Name)
 	if err != nil {
@@ -79,13 +79,13 @@ func (e *edit) use(m *egress.Message, h *Held, b *secret.Binding) (secret.Value,
 
 // unsaid refuses a request whose secret may be used, and cannot be. Why is recorded;
 // told is what the program gets of it.
-func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why, told string) error {
+func (e *edit) unsaid(m *verdict.Message, h *Held, b *secret.Binding, why, told string) error {
 	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http,
 		Binding: b}
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &egress.Refused{Status: http.StatusBadGateway, Verdict: egress.Verdict{
+	return &verdict.Refused{Status: http.StatusBadGateway, Verdict: verdict.Verdict{
 		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret " + h.Name + " cannot be had" + told,
 		Hints: []string{"on the host: cloister secret show " + h.Name},
 	}}
@@ -93,7 +93,7 @@ func (e *edit) unsaid(m *egress.Message, h *Held, b *secret.Binding, why, told s
 
 // misplaced refuses a request with a placeholder where it may not be, with the
 // words that would allow it where there are such.
-func (e *edit) misplaced(m *egress.Message, i int, place string) error {
+func (e *edit) misplaced(m *verdict.Message, i int, place string) error {
 	u := Use{Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: place}
 	if i >= len(e.s.held) {
 		return e.stale(u, &e.s.foreign[i-len(e.s.held)])
@@ -119,7 +119,7 @@ func (e *edit) misplaced(m *egress.Message, i int, place string) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &egress.Refused{Verdict: egress.Verdict{
+	return &verdict.Refused{Verdict: verdict.Verdict{
 		Effect: "deny", Rule: "secret " + h.Name, Place: origin, Hints: hints,
 		Reason: fmt.Sprintf("the placeholder of the secret %s in the %s: %s", h.Name, place, why),
 	}}

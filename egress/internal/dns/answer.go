@@ -23,7 +23,7 @@ import (
 	"cloister/egress/internal/names"
 	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refusal"
-	"cloister/egress/internal/verdict"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 

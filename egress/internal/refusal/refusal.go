@@ -16,8 +16,8 @@ import (
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/errtext"
-	"cloister/egress/internal/verdict"
 	"cloister/egress/internal/wire"
+	"cloister/egress/verdict"
 	"cloister/internal/authority"
 )
 

@@ -11,6 +11,7 @@
 package ownfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,9 +45,13 @@ func Read(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	more := &Strange{path, fmt.Sprintf("it has more than %d bytes", most)}
+	if info, err := f.Stat(); err != nil || info.Size() > most {
+		return nil, cmp.Or(err, error(more))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1)) // it may have grown since
 	if err == nil && int64(len(text)) > most {
-		err = &Strange{path, fmt.Sprintf("it has more than %d bytes", most)}
+		err = more
 	}
 	return text, err
 }

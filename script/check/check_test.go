@@ -143,7 +143,7 @@ func TestRootsTestsAreThere(t *testing.T) {
 }
 
 func TestThePlanHasEveryPart(t *testing.T) {
-	planned := strings.Fields(strings.Join(append(append(slices.Clip(foreground), background...), alone...), " "))
+	planned := strings.Fields(strings.Join(slices.Concat(slices.Concat(foreground...), background, alone), " "))
 	for _, name := range planned {
 		if find(name) == nil {
 			t.Errorf("no part %s", name)

@@ -48,12 +48,13 @@ func (r *runner) docker() {
 	})
 	together(func() {
 		r.onEngine(e, "sandbox/docker", "root", "^TestEngine")
+	}, func() {
 		r.onEngine(e, "sandbox/docker", "user", ofUsersOnEngines)
+		r.onPodman(p)
 	}, func() {
 		r.onEngine(e, "cmd/cloister", "root", "^TestEngine")
 		r.onEngine(e, "cmd/cloister/realtest", "root", "^TestEngine")
 		r.onEngine(e, "cmd/cloister/realtest", "user", "^TestEngine")
-		r.onPodman(p)
 	})
 	r.again()
 	e.stop()

@@ -16,7 +16,7 @@ var independent = eachOf(map[string]string{
 		internal/nearest internal/source session/browsers session/ending session/heldpath state/merge`,
 	"values in memory": `approval audit/flood egress/internal/ahead egress/internal/frames egress/internal/mint egress/internal/names
 		egress/internal/quota egress/internal/rate internal/budget internal/stackroom internal/tenants internal/termsafe
-		internal/vscreen secret secret/inject secret/inject/unpack secret/sigv4 ui/tui ui/tui/moments ui/tui/pen`,
+		internal/vscreen secret secret/inject secret/inject/unpack secret/sigv4 state/sealed ui/tui ui/tui/moments ui/tui/pen`,
 })
 
 // eachOf turns reasons with their packages round.

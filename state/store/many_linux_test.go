@@ -37,6 +37,9 @@ func TestManyChanges(t *testing.T) {
 		mostTime  = 400 * time.Microsecond // of processors; a tenth of it where nothing else runs
 	)
 	n := 10_000
+	if raceEnabled { // which takes ten times as long, and whose memory says nothing
+		n = 2_000
+	}
 	if os.Getenv("CLOISTER_TEST_LONG") != "" {
 		n = 1_000_000
 	}

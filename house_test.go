@@ -794,6 +794,7 @@ var mayResolve = map[string]string{
 	"cmd/cloister/run.go":                   "only for a hint: whose script a command is",
 	"cmd/cloister/shim.go":                  "compares Cloister's own folders by name",
 	"guardian/mcpbridge.go":                 "compares by name, to refuse; the program goes by host/resolve too",
+	"hostexec/operands_linux.go":            "compares by name, to refuse; the program goes by host/resolve too",
 	"hostexec/prepare_linux.go":             "compares by name, to refuse; the program goes by host/resolve too",
 	"cmd/cloister/overlays/kept.go":         "a path that the person typed, compared with a project's own by name",
 	"internal/durable/update.go":            "writes a file of the person's where its link leads, with what they saw",

@@ -96,3 +96,33 @@ func compact(text []byte) []byte {
 		return bytes.Join(bytes.Fields(list), nil)
 	})
 }
+
+// added is what something takes longer than directly, round by round.
+func (w *world) added(subject, p, unit string) {
+	direct, ok := w.raw.find(subject+" "+p, "direct")
+	if !ok {
+		return
+	}
+	for _, name := range []string{ours, leastLoop, "squid", "mitmproxy"} {
+		s, ok := w.raw.find(subject+" "+p, name)
+		for i := 0; ok && i < min(len(s.Values), len(direct.Values)); i++ {
+			w.raw.add("added "+p+ofWhat(subject), name, unit, s.Values[i]-direct.Values[i])
+		}
+	}
+}
+
+// ofWhat keeps the old names of what a request adds.
+func ofWhat(subject string) string {
+	if subject == "request" {
+		return ""
+	}
+	return ", " + subject
+}
+
+func at(values []float64, part float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(float64(len(sorted))*part), len(sorted)-1)]
+}

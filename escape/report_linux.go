@@ -249,3 +249,74 @@ func Insert(text, table string) (string, error) {
 	}
 	return before + begin + "\n" + table + "\n" + end + after, nil
 }
+
+// look makes the findings of a case that only looks at the host into answers: a
+// control that fails proves nothing of the others.
+func (r *Row) look(w *World) {
+	for _, f := range r.Case.Host(w) {
+		a := Answer{Case: r.Case.ID, Try: f.Name, State: Held, Text: f.Detail}
+		switch {
+		case f.Held:
+			a.Text = "held"
+		case strings.HasPrefix(f.Name, "control"):
+			a.State = Odd
+		default:
+			a.State = Open
+		}
+		r.Answers = append(r.Answers, a)
+	}
+	if slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.State == Odd }) {
+		r.Answers = slices.DeleteFunc(r.Answers, func(a Answer) bool { return a.State == Open })
+	}
+}
+
+// without notes what a case came to with one layer left out. A case must name
+// every layer without which it opens, and say why where it cannot be tried.
+func (r *Row) without(layer Layer, g *Row) {
+	if len(g.Answers) == 0 {
+		r.fail("without %s: no answers: %s", layer, strings.Join(g.Problems, "; "))
+		return
+	}
+	why, needs := r.Case.Needs[layer]
+	first := func(s State) *Answer {
+		i := slices.IndexFunc(g.Answers, func(a Answer) bool { return a.State == s })
+		if i < 0 {
+			return nil
+		}
+		return &g.Answers[i]
+	}
+	open, odd := first(Open), first(Odd)
+	switch {
+	case open != nil:
+		r.Off[layer] = Off{Opens: open.Try + ": " + open.Text}
+		if !r.Case.names(layer) {
+			r.fail("it opens without %s, which it does not name: %s: %s", layer, open.Try, open.Text)
+		}
+		if needs {
+			r.fail("without %s it comes off, although it says that it cannot be tried (%s): %s: %s", layer, why, open.Try, open.Text)
+		}
+	case needs:
+		r.Off[layer] = Off{Untried: why}
+	case odd != nil:
+		r.Off[layer] = Off{Untried: odd.Try + ": " + odd.Text}
+		r.fail("without %s an answer proves nothing, and Needs does not say why: %s: %s", layer, odd.Try, odd.Text)
+	case r.Case.names(layer):
+		r.Off[layer] = Off{Held: true}
+	}
+}
+
+// Hold is what was seen with layers left out.
+func (r Row) Hold() Hold {
+	h := Hold{Case: r.Case.ID}
+	for _, layer := range Layers() {
+		switch off := r.Off[layer]; {
+		case off.Opens != "":
+			h.Open = append(h.Open, layer)
+		case off.Untried != "":
+			h.Untried = append(h.Untried, layer)
+		case off.Held:
+			h.Held = append(h.Held, layer)
+		}
+	}
+	return h
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"golang.org/x/sys/unix"
-
 	"cloister/host/resolve"
 	"cloister/host/taint"
 	"cloister/internal/durable"
 	"cloister/internal/ownfile"
+
+	"golang.org/x/sys/unix"
 )
 
 // Store is a folder of unpacked images:
@@ -254,99 +252,6 @@ func (s *Store) fetch(ctx context.Context, src *source, say func(string)) (Image
 	return i, nil
 }
 
-// Import unpacks an archive that someone gives, under a name.
-func (s *Store) Import(ctx context.Context, archived io.Reader, named, from string, say func(string)) (Image, error) {
-	ref, err := name.ParseReference(named)
-	if err != nil || strings.Contains(named, "@") {
-		return Image{}, &Malformed{named}
-	}
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer unlock()
-	if err := s.sweep(); err != nil {
-		return Image{}, err
-	}
-	tmp, err := os.MkdirTemp(s.dir, "tmp-")
-	if err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", named, err)
-	}
-	i, err := s.importTo(ctx, tmp, archived, func(i *Image) {
-		i.Names, i.Source, i.Seen = []string{canonical(ref)}, from, nil
-	}, say)
-	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", named, err)
-	}
-	return i, nil
-}
-
-func (s *Store) importTo(ctx context.Context, tmp string, archived io.Reader, change func(*Image),
-	say func(string)) (Image, error) {
-	file := filepath.Join(tmp, "archive.tar")
-	w, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return Image{}, err
-	}
-	_, err = io.Copy(w, archived)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return Image{}, err
-	}
-	src, err := parse(file)
-	if err != nil {
-		return Image{}, err
-	}
-	return s.unpackAs(ctx, tmp, &src, change, say)
-}
-
-// unpackTo fetches, unpacks below tmp, and enters the result.
-func (s *Store) unpackTo(ctx context.Context, tmp string, src *source, say func(string)) (Image, error) {
-	return s.unpackAs(ctx, tmp, src, func(*Image) {}, say)
-}
-
-func (s *Store) unpackAs(ctx context.Context, tmp string, src *source, change func(*Image),
-	say func(string)) (Image, error) {
-	p, err := src.open(ctx, s.host, s.logins, tmp, say)
-	if err != nil {
-		return Image{}, err
-	}
-	i := p.about()
-	change(&i)
-	images, err := s.List()
-	if err != nil {
-		return Image{}, err
-	}
-	at := slices.IndexFunc(images, func(o Image) bool { return o.ID == i.ID })
-	if at >= 0 {
-		i = merge(images[at], i)
-	} else {
-		say("unpacking " + i.Source)
-		u, err := p.unpack(ctx, filepath.Join(tmp, "root"))
-		if err != nil {
-			return Image{}, err
-		}
-		i.Size, i.Files, i.LeftOut = u.bytes, u.entries, u.leftOut
-		if err := s.place(filepath.Join(tmp, "root"), i); err != nil {
-			return Image{}, err
-		}
-	}
-	return i, s.enter(images, i)
-}
-
-// place moves a whole root to where it is found.
-func (s *Store) place(root string, i Image) error {
-	if err := settle(root); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(s.dir, "roots"), 0o700); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(s.Root(i)); err != nil { // what a crash left before it was entered
-		return err
-	}
-	return os.Rename(root, s.Root(i))
-}
-
 // enter writes an image down; a name that another had is the new one's.
 func (s *Store) enter(images []Image, i Image) error {
 	images = slices.DeleteFunc(images, func(o Image) bool { return o.ID == i.ID })
@@ -374,79 +279,6 @@ func merge(old, now Image) Image {
 	}
 	old.Stored, old.Env, old.Devcontainer, old.Run = now.Stored, now.Env, now.Devcontainer, now.Run
 	return old
-}
-
-// InUse says that a cloister runs on the image.
-type InUse struct{ Name string }
-
-func (e *InUse) Error() string { return "remove image " + e.Name + ": a cloister uses it" }
-
-// Hints are the words of what to do.
-func (e *InUse) Hints() []string { return []string{"cloister list tells which; stop it first"} }
-
-// Remove takes a name off an image, and the image away with its last name. An
-// ID takes it away whatever its names.
-func (s *Store) Remove(ctx context.Context, text string) (Image, error) {
-	src, err := parse(text)
-	if err != nil {
-		return Image{}, err
-	}
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer unlock()
-	i, err := s.find(&src)
-	if err != nil {
-		return Image{}, err
-	}
-	images, err := s.List()
-	if err != nil {
-		return Image{}, err
-	}
-	if src.kind == registry && len(i.Names) > 1 && slices.Contains(i.Names, canonical(src.ref)) {
-		i.Names = slices.DeleteFunc(i.Names, func(n string) bool { return n == canonical(src.ref) })
-		return i, s.enter(images, i)
-	}
-	hold, err := os.OpenFile(s.Root(i)+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return Image{}, fmt.Errorf("remove image %s: %w", text, err)
-	}
-	defer hold.Close()
-	// A cloister that has just ended lets go of it a moment later.
-	for began := time.Now(); unix.Flock(int(hold.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; {
-		if time.Since(began) > endWithin || ctx.Err() != nil {
-			return Image{}, &InUse{Name: text}
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	// Off the list first: what is on it is whole.
-	if err := s.save(slices.DeleteFunc(images, func(o Image) bool { return o.ID == i.ID })); err != nil {
-		return Image{}, err
-	}
-	if err := errors.Join(os.RemoveAll(s.Root(i)), os.Remove(hold.Name())); err != nil {
-		return Image{}, fmt.Errorf("remove image %s: %w", text, err)
-	}
-	return i, nil
-}
-
-// endWithin is how long a shim may take to end after its cloister.
-const endWithin = time.Second
-
-// Hold keeps an image from being removed until what it gives is closed.
-func (s *Store) Hold(i Image) (*os.File, error) {
-	f, err := os.OpenFile(s.Root(i)+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-			f.Close()
-		} else if err = isFolder(s.Root(i)); err != nil {
-			f.Close() // removed between the look and the hold, or a link to the host
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("use image %s: %w", i.Short(), err)
-	}
-	return f, nil
 }
 
 func isFolder(path string) error {

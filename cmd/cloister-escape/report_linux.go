@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cloister/escape"
+	"cloister/escape/corpus"
+)
+
+func report(rows []escape.Row, verbose bool) (failed int) {
+	for _, r := range rows {
+		word := "ok"
+		if !r.Passed() {
+			word = "FAIL"
+			failed++
+		}
+		parts := []string{fmt.Sprintf("%d held", len(r.Answers)+len(r.Findings))}
+		if r.Case.Tries != nil {
+			parts = append(parts, fmt.Sprintf("%d of %d controls", r.Controls, len(r.Answers)))
+		}
+		if len(r.Case.Due) > 0 {
+			parts = append(parts, fmt.Sprintf("%d records", r.Records))
+		}
+		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "), "source: "+r.Case.Source)
+		if len(r.Off) > 0 {
+			parts = append(parts, r.Hold().Text(r.Case))
+		}
+		fmt.Printf("%-7s %-4s %-28s %s\n", r.Case.ID, word, r.Case.Class, strings.Join(parts, "; "))
+		for _, p := range r.Problems {
+			fmt.Printf("        | %s\n", clip(p, 12))
+		}
+		if !verbose {
+			continue
+		}
+		for _, a := range r.Answers {
+			fmt.Printf("          %-4s %-20s %s\n", a.State, a.Text, a.Try)
+		}
+		for _, e := range r.Excused {
+			fmt.Printf("          no control: %s\n", e)
+		}
+		for _, layer := range escape.Layers() {
+			if try := r.Off[layer].Opens; try != "" {
+				fmt.Printf("          opens without %s: %s\n", layer, try)
+			}
+		}
+	}
+	return failed
+}
+
+// clip is a text of at most so many lines, the first and the last.
+func clip(text string, most int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if over := len(lines) - most; over > 0 {
+		lines = slices.Replace(lines, most/2, most/2+over, fmt.Sprintf("... %d lines ...", over))
+	}
+	return strings.Join(lines, "\n        |   ")
+}
+
+// note adds what came of the cases to the file of columns.
+func note(file string, column escape.Column, rows []escape.Row) error {
+	seen, err := readSeen(file)
+	if err != nil {
+		return err
+	}
+	who := "user"
+	if os.Geteuid() == 0 {
+		who = "root"
+	}
+	for _, r := range rows {
+		if r.Passed() {
+			seen.Add(r.Case.ID, column, who)
+		} else {
+			seen.Forget(r.Case.ID, column, who)
+		}
+	}
+	return os.WriteFile(file, []byte(seen.Format(corpus.All())), 0o644)
+}
+
+func readSeen(file string) (escape.Seen, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := escape.ParseSeen(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return seen, nil
+}
+
+// compare holds what was seen of second layers to what is written down, or
+// writes it down.
+func compare(file string, rows []escape.Row, write bool) error {
+	kept, err := readHolds(file)
+	if write && errors.Is(err, os.ErrNotExist) {
+		kept, err = escape.Holds{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	before := kept.Format(as(), corpus.All())
+	for _, r := range rows {
+		if r.Case.Tried() {
+			kept[r.Case.ID] = r.Hold()
+		}
+	}
+	now := kept.Format(as(), corpus.All())
+	switch {
+	case write:
+		return os.WriteFile(file, []byte(now), 0o644)
+	case now != before:
+		return fmt.Errorf("second layers: %s says otherwise; script/test layers writes it anew:\n%s", filepath.Base(file),
+			now)
+	}
+	return nil
+}
+
+// documents writes what readers see of the corpus.
+func documents(repository string) error {
+	user, err := readHolds(filepath.Join(repository, "escape/testdata/holds-user.tsv"))
+	if err != nil {
+		return err
+	}
+	root, err := readHolds(filepath.Join(repository, "escape/testdata/holds-root.tsv"))
+	if err != nil {
+		return err
+	}
+	seen, err := readSeen(filepath.Join(repository, "escape/testdata/columns.tsv"))
+	if err != nil {
+		return err
+	}
+	page := escape.Page(corpus.All(), user, root, seen, corpus.Missing())
+	if err := os.WriteFile(filepath.Join(repository, "docs/attempts.md"), []byte(page), 0o644); err != nil {
+		return err
+	}
+	security := filepath.Join(repository, "SECURITY.md")
+	text, err := os.ReadFile(security)
+	if err != nil {
+		return err
+	}
+	with, err := escape.Insert(string(text), escape.Summary(corpus.All(), user, root, seen))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(security, []byte(with), 0o644)
+}
+
+func readHolds(file string) (escape.Holds, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := escape.ParseHolds(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return holds, nil
+}

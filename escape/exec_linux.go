@@ -1,0 +1,145 @@
+package escape
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func (w *World) pause(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Until asks until it is so, for the given time.
+func (w *World) Until(d time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(d); ; {
+		if is() {
+			return true
+		}
+		if time.Now().After(deadline) || w.pause(20*time.Millisecond) != nil {
+			return false
+		}
+	}
+}
+
+func (w *World) environ() []string {
+	var out []string
+	all := maps.Clone(w.Env)
+	maps.Copy(all, w.Extra)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, k+"="+all[k])
+	}
+	return out
+}
+
+// Exec runs a program on the host, as the person would.
+func (w *World) Exec(name string, args ...string) (Result, error) {
+	return w.exec(2*time.Minute, name, args...)
+}
+
+func (w *World) exec(within time.Duration, name string, args ...string) (Result, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(w.ctx, within)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Env = w.Dir, w.environ()
+	c.WaitDelay = 5 * time.Second
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = nil
+	}
+	status := -1
+	if c.ProcessState != nil {
+		status = c.ProcessState.ExitCode()
+	}
+	return Result{out.String(), errs.String(), status, time.Since(began)}, err
+}
+
+// Run runs a command in a cloister of the project.
+func (w *World) Run(flags []string, argv ...string) (Result, error) {
+	return w.Exec(w.Cloister, w.running(flags, argv)...)
+}
+
+func (w *World) running(flags, argv []string) []string {
+	return slices.Concat([]string{"run"}, w.Kind.Flags(), flags, []string{"--"}, argv)
+}
+
+// Try makes the tries of cases in one cloister.
+func (w *World) Try(flags []string, cases []Case) (Result, error) {
+	know, err := w.Know()
+	if err != nil {
+		return Result{}, err
+	}
+	argv := []string{w.Self, "attempts"}
+	for _, c := range cases {
+		argv = append(argv, c.ID)
+	}
+	all := append([]string{"--expose", w.Self + ":ro", "-e", EnvInside + "=" + know}, flags...)
+	return w.exec(w.within(len(cases)), w.Cloister, w.running(all, argv)...)
+}
+
+// within is the time of so many cases. Each has its own limit; without a layer many
+// wait for what never answers.
+func (w *World) within(cases int) time.Duration {
+	all := 2*time.Minute + time.Duration(cases)*10*time.Second
+	if len(w.Extra) == 0 {
+		all = min(all, 15*time.Minute) // script/test ends everything after twenty, and then there is no report
+	}
+	return all
+}
+
+// EnvInside is where an attempt finds what it knows.
+const EnvInside = "ESCAPE_INSIDE"
+
+// Control makes the tries of a case outside, unconfined; in a namespace of its
+// own where namespaced, which is what an ordinary user may always have.
+func (w *World) Control(c Case, namespaced bool) (Result, error) {
+	in := w.Inside
+	in.Control = true
+	know, err := json.Marshal(in)
+	if err != nil {
+		return Result{}, fmt.Errorf("tell what is known: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, 2*time.Minute)
+	defer cancel()
+	p := exec.CommandContext(ctx, w.Self, "attempt", c.ID)
+	p.Dir, p.Env = w.Project, append(w.environ(), EnvInside+"="+string(know))
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() == 0 {
+		// What root mounts or names in a control is never the host's.
+		p.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS
+	}
+	if namespaced {
+		one := func(id int) []syscall.SysProcIDMap {
+			return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
+		}
+		p.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+		p.SysProcAttr.UidMappings, p.SysProcAttr.GidMappings = one(os.Geteuid()), one(os.Getegid())
+	}
+	var out bytes.Buffer
+	p.Stdout, p.Stderr = &out, &out
+	p.WaitDelay = time.Second
+	err = p.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = nil
+	}
+	return Result{Stdout: out.String(), Status: p.ProcessState.ExitCode()}, err
+}

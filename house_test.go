@@ -202,6 +202,7 @@ var packages = map[string]string{
 	"guardian/hostcommands":     "what a session wants to have run on the host, decided",
 	"guardian/livefiles":        "statements about files and programs, changed in running sessions",
 	"guardian/instance":         "the one guardian of a folder, and who connects to it",
+	"guardian/listeners":        "the sockets of a session's network, as its shim passed them",
 	"guardian/listing":          "what anybody may see of secrets",
 	"guardian/mcpservice":       "what a session and its MCP servers say to each other, judged",
 	"guardian/records":          "what one reader of the record asks for",
@@ -427,7 +428,7 @@ var large = map[string]struct {
 }
 
 const (
-	fileTalk, fileMost = 500, 1000
+	fileTalk, fileMost = 400, 450
 	roomTalk, roomMost = 2000, 2500
 )
 

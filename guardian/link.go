@@ -19,6 +19,7 @@ import (
 	"cloister/guardian/apierror"
 	"cloister/guardian/folders"
 	"cloister/guardian/hostcommands"
+	"cloister/guardian/listeners"
 	"cloister/guardian/livefiles"
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/process"
@@ -28,7 +29,6 @@ import (
 	"cloister/hostexec"
 	"cloister/internal/budget"
 	"cloister/internal/exactjson"
-	"cloister/internal/origin"
 	"cloister/internal/passfd"
 	"cloister/policyset"
 	"cloister/secret/inject"
@@ -249,7 +249,7 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := adoptSockets(kinds, files)
+	accepted, err := listeners.Adopt(kinds, files)
 	if err != nil {
 		return err
 	}
@@ -259,58 +259,13 @@ func (l *live) engage(kinds []api.ListenerKind, files []*os.File) error {
 	engine.SetQuota(l.Scope.Load().Quota)
 	l.mu.Unlock()
 	l.served.Go(func() {
-		if err := engine.Serve(l.ctx, listeners); err != nil && l.ctx.Err() == nil {
+		if err := engine.Serve(l.ctx, accepted); err != nil && l.ctx.Err() == nil {
 			// A session without its egress is not what was promised.
 			l.g.log.Error("egress ended", "session", l.Info.Name, "error", err)
 			l.ask("its egress ended: " + err.Error())
 		}
 	})
 	return nil
-}
-
-// adoptSockets makes listeners of passed descriptors; on an error none stays
-// open.
-func adoptSockets(kinds []api.ListenerKind, files []*os.File) (egress.Listeners, error) {
-	var out egress.Listeners
-	err := func() error {
-		for i, kind := range kinds {
-			switch kind {
-			case api.ListenTCP4, api.ListenTCP6, api.ListenDNSTCP, api.ListenDNSTCP6, api.ListenStreams, api.ListenDNSStreams:
-				s, err := net.FileListener(files[i])
-				if err != nil {
-					return fmt.Errorf("listener %s: %w", kind, err)
-				}
-				if kind == api.ListenStreams {
-					s = origin.Listener{Listener: s}
-				}
-				if kind == api.ListenTCP4 || kind == api.ListenTCP6 || kind == api.ListenStreams {
-					out.TCP = append(out.TCP, s)
-				} else {
-					out.DNSTCP = append(out.DNSTCP, s)
-				}
-			case api.ListenDNS, api.ListenDNS6:
-				s, err := net.FilePacketConn(files[i])
-				if err != nil {
-					return fmt.Errorf("listener %s: %w", kind, err)
-				}
-				out.DNS = append(out.DNS, s)
-			case api.ListenRefusals:
-				s, err := egress.Refusals(files[i])
-				if err != nil {
-					return fmt.Errorf("listener %s: %w", kind, err)
-				}
-				out.Refusals = s
-			default:
-				return fmt.Errorf("listener %q is unknown", kind)
-			}
-		}
-		return nil
-	}()
-	if err != nil {
-		out.Close()
-		return egress.Listeners{}, err
-	}
-	return out, nil
 }
 
 // run records that the command runs.

@@ -89,7 +89,8 @@ func (b *box) attend() {
 	case come:
 		b.end = sandbox.Status{Code: code}
 	case lost:
-		b.err = fmt.Errorf("%w: its gate is gone%s", errLost, b.own.sync.lost())
+		b.own.lost = true
+		b.err = fmt.Errorf("%w: its gate is gone%s%s", errLost, b.d.why(b.ctx, b.pod), b.own.sync.lost())
 	default:
 		b.err = errors.Join(fmt.Errorf("%w: kubectl ended before the command did", errLost), err)
 	}

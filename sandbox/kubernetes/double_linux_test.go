@@ -42,6 +42,10 @@ func double(dir string, args []string) int {
 		return strings.HasPrefix(a, "--kubeconfig=") || strings.HasPrefix(a, "--namespace=")
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
+	if f, err := os.OpenFile(at("asked"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintln(f, args[0])
+		f.Close()
+	}
 	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
 	if text, err := os.ReadFile(at("refuse-" + args[0])); err == nil {
 		return say(string(text))
@@ -88,6 +92,14 @@ func double(dir string, args []string) int {
 			return say(err.Error())
 		}
 	case "get":
+		if !slices.Contains(args, "--watch") {
+			text, err := os.ReadFile(at("status"))
+			if err != nil {
+				return say(err.Error())
+			}
+			fmt.Println(string(text))
+			return 0
+		}
 		return doubleGet(dir)
 	case "delete":
 		if err := os.Remove(at("pod")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +158,7 @@ type world struct {
 
 	mu   sync.Mutex
 	gate *link.Gate
-	conn net.Conn
+	conn *wire
 	wg   sync.WaitGroup
 }
 
@@ -171,10 +183,9 @@ func build(t *testing.T, gate bool, after string) *world {
 	w := &world{t: t, dir: t.TempDir()}
 	w.level = kubernetes.Level{Instance: "me", Kubectl: self, Kubeconfig: "/dev/null", Namespace: "agents", Gate: "gate@sha256:1",
 		Image: "agent", Address: "127.0.0.1"}
-	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: short(t), Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"},
-		Trusted: func(string) error { return nil }})
+	w.remake()
 	w.set("status", pulling)
-	w.set("canary", fmt.Sprintf(`{"no_new_privs":true,"seccomp":true,"uid":%d,"gate":true,"proof":"PROOF"}`, user))
+	w.set("canary", canary)
 	w.wg.Go(func() { w.node(gate, after) })
 	t.Cleanup(func() {
 		w.set("over", "")
@@ -184,6 +195,15 @@ func build(t *testing.T, gate bool, after string) *world {
 		}
 	})
 	return w
+}
+
+// canary is what is seen inside a pod that is as it was asked for.
+const canary = `{"no_new_privs":true,"seccomp":true,"uid":1000,"gate":true,"proof":"PROOF"}`
+
+// remake makes the driver of the level.
+func (w *world) remake() {
+	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: short(w.t), Look: patience,
+		Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"}, Trusted: func(string) error { return nil }})
 }
 
 // short is a folder whose name has room for a socket's.
@@ -252,11 +272,12 @@ func (w *world) node(comes bool, after string) {
 			w.t.Error(err)
 		}
 	}
-	c, err := net.Dial("tcp", o.Address)
+	dialled, err := net.Dial("tcp", o.Address)
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
+	c := &wire{Conn: dialled, out: make(chan struct{})}
 	g, err := link.Dialed(w.t.Context(), o, c)
 	if err != nil {
 		w.t.Error(err)

@@ -27,6 +27,9 @@ type Options struct {
 	Env []string
 	// Trusted refuses a program that another user or a payload could have changed.
 	Trusted func(path string) error
+	// Look is how long nothing comes from a gate before it is asked whether it is there, and how long
+	// it may take to answer; 0 is a quarter of a minute.
+	Look time.Duration
 }
 
 // Driver makes pods.
@@ -104,12 +107,18 @@ type status struct {
 		Name   string            `json:"name"`
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
+	Spec struct {
+		Class string `json:"runtimeClassName"`
+		Node  string `json:"nodeName"`
+	} `json:"spec"`
 	Status struct {
 		Phase string      `json:"phase"`
 		Why   string      `json:"reason"`
 		Text  string      `json:"message"`
 		Init  []container `json:"initContainerStatuses"`
 		Main  []container `json:"containerStatuses"`
+
+		Conditions []condition `json:"conditions"`
 	} `json:"status"`
 }
 

@@ -23,6 +23,10 @@ type Level struct {
 	Gate       string `json:"gate"`    // the gate's image
 	Image      string `json:"image"`   // the agent's image
 	Address    string `json:"address"` // of this host, as pods reach it
+	// Class is the RuntimeClass of pods, of which the cluster's default is the empty one, and Kernel what
+	// it gives them.
+	Class  string `json:"class,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
 	// Lent says that it is another instance's, and follows that.
 	Lent bool `json:"lent,omitempty"`
 }
@@ -41,7 +45,7 @@ func (l Level) Check() error {
 	case net.ParseIP(l.Address) == nil:
 		return fmt.Errorf("%q is no address of this host by numbers", l.Address)
 	}
-	return nil
+	return l.checkClass()
 }
 
 // setting is the way to get what is missing.

@@ -123,5 +123,10 @@ func (l Level) validations() []object {
 	} {
 		out = append(out, object{"expression": one[0], "message": one[1]})
 	}
+	if l.Class != "" {
+		out = append(out, object{
+			"expression": fmt.Sprintf("has(object.spec.runtimeClassName) && object.spec.runtimeClassName == %q", l.Class),
+			"message":    "a pod has the RuntimeClass " + l.Class})
+	}
 	return out
 }

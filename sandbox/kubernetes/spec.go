@@ -223,7 +223,7 @@ func (p *plan) describe(l Level, o link.Order) (object, error) {
 			"capabilities":   object{"drop": []string{"ALL"}, "add": []string{"NET_ADMIN", "SYS_ADMIN", "NET_BIND_SERVICE"}},
 		},
 	}
-	return object{
+	described := object{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": object{"name": name(s), "namespace": l.Namespace,
 			"labels": object{labelInstance: l.Instance, labelSession: strings.ToLower(s.ID)}},
@@ -235,7 +235,11 @@ func (p *plan) describe(l Level, o link.Order) (object, error) {
 			"volumes":        volumes,
 			"initContainers": []object{sidecar}, "containers": []object{agent},
 		},
-	}, nil
+	}
+	if l.Class != "" {
+		described["spec"].(object)["runtimeClassName"] = l.Class
+	}
+	return described, nil
 }
 
 // hostname makes a label of a session's name.

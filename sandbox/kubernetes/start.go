@@ -28,6 +28,7 @@ type owned struct {
 	sync *synced
 	once sync.Once
 	err  error
+	lost bool // there may be no node that confirms its end
 }
 
 // deleteWithin bounds the end of a pod, of which a cluster needs a few seconds.
@@ -39,7 +40,13 @@ func (o *owned) close(ctx context.Context) error {
 		o.stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 		defer cancel()
-		o.err = o.d.insist(ctx, nil, "delete", "pod", o.pod, "--ignore-not-found", "--wait=true", "--grace-period=1")
+		args := []string{"delete", "pod", o.pod, "--ignore-not-found", "--wait=true", "--grace-period=1"}
+		if o.lost {
+			args = append(args, lostWithin)
+		}
+		if o.err = o.d.insist(ctx, nil, args...); o.err != nil && o.lost {
+			o.err = fmt.Errorf("the pod %s may be there still, and each sweep asks for its end: %w", o.pod, o.err)
+		}
 		o.err = errors.Join(o.err, os.RemoveAll(o.dir))
 	})
 	return o.err
@@ -104,16 +111,16 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 	if err != nil {
 		return nil, err
 	}
-	shim.Refused = tell
+	shim.Refused, shim.Look = tell, d.o.Look
 	if err = d.insist(ctx, text, "create", "--validate=false", "--filename=-"); err != nil {
-		return nil, err
+		return nil, d.o.Level.noClass(err)
 	}
 	fails, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go d.failing(fails, made.pod, cancel)
 	c, err := link.Accept(fails, l, config)
 	if err != nil {
-		return nil, cause(fails, err)
+		return nil, d.o.Level.late(cause(fails, err))
 	}
 	go func() {
 		defer close(made.over)
@@ -126,8 +133,13 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 	case <-fails.Done():
 		return nil, context.Cause(fails)
 	}
-	if err = d.watch(fails, made.pod, status.runs); err == nil {
-		err = d.look(fails, made.pod, s.User.ID, proof)
+	var now status
+	err = d.watch(fails, made.pod, func(s status) bool {
+		now = s
+		return s.runs()
+	})
+	if err == nil {
+		err = d.look(fails, made.pod, s.User.ID, proof, now.Spec.Class)
 	}
 	if err == nil {
 		made.sync, err = fill(fails, shim, p.trees)
@@ -195,7 +207,7 @@ func sockets(dir string) (g sandbox.Gate, streams, questions string, err error) 
 }
 
 // look has the agent's container looked at from inside.
-func (d *Driver) look(ctx context.Context, of string, uid int, proof string) error {
+func (d *Driver) look(ctx context.Context, of string, uid int, proof, class string) error {
 	text, err := d.call(ctx, nil, "exec", of, "--container="+agentName, "--", pod.Program, pod.RoleCanary)
 	if err != nil {
 		return fmt.Errorf("look at the pod from inside: %w", err)
@@ -204,7 +216,11 @@ func (d *Driver) look(ctx context.Context, of string, uid int, proof string) err
 	if err := json.Unmarshal(text, &seen); err != nil {
 		return fmt.Errorf("look at the pod from inside: %w", err)
 	}
-	if wrong := seen.Wrong(uid, proof); wrong != "" {
+	wrong := seen.Wrong(uid, proof)
+	if wrong == "" {
+		wrong = d.o.Level.held(class, seen)
+	}
+	if wrong != "" {
 		return &sandbox.Unsupported{Guarantee: "a pod as it was asked for", Reason: wrong,
 			Fix: "the cluster's runtime, or what changes its pods, ignores what was asked"}
 	}

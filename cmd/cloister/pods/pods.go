@@ -117,7 +117,7 @@ owner applies once: namespace, rights, network policy, admission policy.`,
 			case image != "":
 				return writeGate(a, image)
 			case manifests:
-				l.Instance = "any"
+				l.Instance, l.Kernel = "any", cmp.Or(l.Kernel, kubernetes.KernelOf(l.Class))
 				text, err := l.Manifests()
 				if err != nil {
 					return wrong(err)
@@ -133,6 +133,9 @@ owner applies once: namespace, rights, network policy, admission policy.`,
 	fl.StringVar(&l.Image, "image", "", "the `IMAGE` of the agent")
 	fl.StringVar(&l.Address, "address", "", "the `ADDRESS` of this host, as pods reach it")
 	fl.StringVar(&l.Context, "context", "", "the `CONTEXT` of the kubeconfig, instead of its current one")
+	fl.StringVar(&l.Class, "runtime-class", "", "the RuntimeClass of the pods, by `NAME`")
+	fl.StringVar(&l.Kernel, "runtime-kernel", "",
+		"what that class gives them, which each start proves: `gvisor`, kata or node")
 	fl.StringVar(&image, "gate-image", "", "write the image of the gate to a `FILE`")
 	fl.BoolVar(&manifests, "manifests", false, "print what the owner of the cluster applies")
 	return c
@@ -148,7 +151,7 @@ func writeLevel(a *cli.App, l kubernetes.Level) error {
 	if err != nil {
 		return err
 	}
-	l.Instance = strings.ToLower(rand.Text())
+	l.Instance, l.Kernel = strings.ToLower(rand.Text()), cmp.Or(l.Kernel, kubernetes.KernelOf(l.Class))
 	if old, err := kubernetes.Read(file(dirs)); err == nil {
 		l.Instance = old.Instance // its pods stay its own
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -28,6 +29,10 @@ type Shim struct {
 	// Refused is given each message of the kernel about a datagram that was refused. It may
 	// be nil.
 	Refused func(message []byte)
+
+	// Look is how long nothing comes from the gate before it is asked whether it is there, and how
+	// long it may take to answer; 0 is as long as the gate waits for the shim.
+	Look time.Duration
 
 	open  chan struct{}
 	once  sync.Once
@@ -119,8 +124,11 @@ func (s *Shim) Serve(ctx context.Context, c *tls.Conn) error {
 	mux.HandleFunc("POST "+PathRefuse, s.refused)
 	l := &single{conn: make(chan net.Conn, 1), addr: c.LocalAddr(), over: make(chan struct{})}
 	l.conn <- c
+	look := cmp.Or(s.Look, lookEvery)
 	server := &http.Server{Handler: mux, Protocols: onlyHTTP2(), ReadHeaderTimeout: lookEvery,
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: 3 << 20},
+		// A node that is lost ends no connection.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: 3 << 20,
+			SendPingTimeout: look, PingTimeout: look},
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -192,5 +193,24 @@ func runCanary() (c Canary, err error) {
 	if text, err := os.ReadFile(Folder + proof); err == nil {
 		c.Proof = string(text)
 	}
+	c.Kernel = kernel()
 	return c, nil
+}
+
+// kernel is what the kernel says that it is. Nothing of a payload has run yet.
+func kernel() string {
+	log := make([]byte, 64<<10)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, log) // refused to others than gVisor's, as a rule
+	version, verr := os.ReadFile("/proc/version")
+	if err == nil && bytes.Contains(log[:n], []byte("Starting gVisor")) ||
+		verr == nil && bytes.Contains(version, []byte("gvisor")) {
+		return KernelGVisor
+	}
+	for _, at := range []string{"/proc/cmdline", "/proc/self/mountinfo"} { // of the guest, and what it shares
+		text, err := os.ReadFile(at)
+		if err == nil && (bytes.Contains(text, []byte("kata-containers")) || bytes.Contains(text, []byte(" kataShared "))) {
+			return KernelKata
+		}
+	}
+	return ""
 }

@@ -59,10 +59,17 @@ type Canary struct {
 	NoNewPrivs   bool     `json:"no_new_privs"`
 	Seccomp      bool     `json:"seccomp"`
 	UID          int      `json:"uid"`
-	Gate         bool     `json:"gate"` // its door answers
+	Gate         bool     `json:"gate"`             // its door answers
+	Kernel       string   `json:"kernel,omitempty"` // KernelGVisor or KernelKata; empty for another
 	// Proof is what the gate shows of what the shim gave it.
 	Proof string `json:"proof"`
 }
+
+// Kernels that say what they are.
+const (
+	KernelGVisor = "gvisor"
+	KernelKata   = "kata"
+)
 
 // Wrong says what is not as the pod was asked to be; empty for nothing.
 func (c Canary) Wrong(uid int, proof string) string {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -23,6 +25,10 @@ func TestGVisorMemory(t *testing.T) {
 	p.Files = files
 	p.Setup = func(e *testscript.Env) error {
 		e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+kernel)
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(e.WorkDir, "gen.go"), "./testdata/memory/draws")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
 		return setUpStory(e)
 	}
 	testscript.Run(t, p)

@@ -108,7 +108,8 @@ func follow(ctx context.Context, r *reports, i *sandbox.Image, still func() erro
 		case "end":
 			ended = true
 		case "error":
-			failed = errors.Join(failed, fmt.Errorf("save memory: %s", rest))
+			said, _, _ := strings.Cut(rest, ": goroutine ") // what gVisor cannot keep it says with a trace
+			failed = errors.Join(failed, fmt.Errorf("save memory: %s", said))
 		}
 	}
 	if begun {

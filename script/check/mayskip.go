@@ -41,6 +41,7 @@ var maySkips = []skip{
 	{"root user", `.*/realtest\.TestLearned`, "seven starts of three programs: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/cmd/cloister-fleet\.Test(Collector|Bucket)`, "script/test telemetry and bucket build the other end, in two minutes"},
 	{"root user", `.*/servetest\.TestSDK.*`, "E2B's SDK needs a newer node than Debian's"},
+	{"root user", `.*/realtest\.TestForkedFiveWays`, "six agents on a kernel that takes minutes to build: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWeek`, "two minutes on a busy machine: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestWorkingDay`, "sixteen days of downloads: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/(kernel/lsm|cmd/cloister/lsmtest)\.Test(Guest|Kernel.*|Product.*|WeakKernels|Cost)`, "in guests with other kernels, which take two minutes: the part lsm"},

@@ -33,11 +33,14 @@ func repeats(program string) string {
 	case strings.HasPrefix(name, "python"):
 		return "module random; not ssl, secrets, uuid4, os.urandom"
 	case name == "node" || name == "nodejs":
-		return "Math.random and all of crypto"
+		return "Math.random, the next 128 of crypto.randomUUID, the next 1,024 of crypto.randomInt; " +
+			"not crypto.randomBytes, nor getRandomValues"
 	case name == "java":
 		return "Math.random, ThreadLocalRandom, SecureRandom of kind DRBG; not the usual SecureRandom, nor UUID.randomUUID"
 	case name == "bash":
 		return "$RANDOM; not $SRANDOM"
+	case strings.HasPrefix(name, "ruby"):
+		return "Kernel#rand, Random; not SecureRandom, OpenSSL::Random"
 	case strings.HasPrefix(name, "perl"):
 		return "rand; modules were not looked at"
 	}
@@ -104,6 +107,17 @@ func Begin(d sandbox.Driver, dir string, residues []string, g sandbox.Ground) (s
 	return sandbox.Restored(keeper, image), claim, nil
 }
 
+// Of is the sheet of a checkpoint's memory. A memory of another checkpoint that lies in its place,
+// an older one or another cloister's, is refused: the seal alone would not tell it.
+func Of(w *store.Workspace, c store.Checkpoint) (Sheet, error) {
+	s, err := Read(Folder(w, c))
+	if err == nil && s.Checkpoint != c.ID {
+		err = fmt.Errorf("the memory of checkpoint %s is not its own, but that of checkpoint %s of %s", c.ID, s.Checkpoint,
+			s.Cloister)
+	}
+	return s, err
+}
+
 // Folder is where the memory of a checkpoint lies.
 func Folder(w *store.Workspace, c store.Checkpoint) string {
 	return filepath.Join(w.Folder(), c.Memory)
@@ -125,7 +139,7 @@ func (b *Brancher) Branch(
 	ctx context.Context, w *store.Workspace, c store.Checkpoint, names []string, accept []string,
 ) error {
 	dir := Folder(w, c)
-	sheet, err := Read(dir)
+	sheet, err := Of(w, c)
 	if err != nil {
 		return err
 	}

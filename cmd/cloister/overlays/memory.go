@@ -92,7 +92,7 @@ func (a *Commands) moment(
 	if err != nil {
 		return c, err
 	}
-	sheet, err := memory.Read(memory.Folder(w, c))
+	sheet, err := memory.Of(w, c)
 	if err != nil {
 		return c, err
 	}

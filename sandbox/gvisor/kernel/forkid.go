@@ -126,7 +126,8 @@ func (f *forkIDs) find(t *kernel.Task, m *mm.MemoryManager, who caller) (is bool
 	case strings.HasPrefix(path.Base(file), "libcrypto.so"):
 		return true
 	}
-	// A program that OpenSSL was linked into, at addresses that are known: node is such a one.
+	// A program that OpenSSL was linked into, at addresses that are known and with its names: node is such a
+	// one. What has OpenSSL in itself otherwise is not found, and repeats.
 	spans, ok := f.exes[who.mm]
 	if !ok {
 		spans = ownSpans(t, m)
@@ -135,8 +136,12 @@ func (f *forkIDs) find(t *kernel.Task, m *mm.MemoryManager, who caller) (is bool
 	return slices.ContainsFunc(spans, func(s span) bool { return s.from <= who.at && who.at < s.to })
 }
 
-// functions of OpenSSL ask for the number, or jump to who does.
-var askers = []string{"openssl_get_fork_id", "ossl_prov_drbg_generate", "ossl_prov_drbg_reseed", "ossl_prov_drbg_instantiate"}
+// asks reports whether a function may hold OpenSSL's question. Its generators are one file, drbg.c, whose
+// functions compilers put into each other: in node's, ossl_drbg_get_seed has a copy of ossl_prov_drbg_generate,
+// and by that copy alone the first generator, of which the others are seeded, notices anything.
+func asks(function string) bool {
+	return function == "openssl_get_fork_id" || strings.Contains(strings.ToLower(function), "drbg")
+}
 
 // ownSpans are where a program at fixed addresses has the functions that ask.
 func ownSpans(t *kernel.Task, m *mm.MemoryManager) []span {
@@ -155,7 +160,7 @@ func ownSpans(t *kernel.Task, m *mm.MemoryManager) []span {
 	}
 	var out []span
 	for _, s := range symbols {
-		if slices.Contains(askers, s.Name) {
+		if asks(s.Name) {
 			out = append(out, span{s.Value, s.Value + s.Size + 1}) // a call may be the last
 		}
 	}

@@ -13,6 +13,9 @@ var ErrLost = errLost
 // Described is the pod of a Spec, as JSON.
 func Described(l Level, s sandbox.Spec) ([]byte, error) {
 	p, err := planOf(s)
+	if err == nil {
+		err = p.hold(l)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,8 @@ type Level struct {
 	// it gives them.
 	Class  string `json:"class,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
+	// Volume is the claim of the instance's own volume, and empty for none.
+	Volume string `json:"volume,omitempty"`
 	// Lent says that it is another instance's, and follows that.
 	Lent bool `json:"lent,omitempty"`
 }
@@ -44,6 +46,9 @@ func (l Level) Check() error {
 		return errors.New("the gate's image and the agent's are needed")
 	case net.ParseIP(l.Address) == nil:
 		return fmt.Errorf("%q is no address of this host by numbers", l.Address)
+	}
+	if err := l.checkVolume(); err != nil {
+		return err
 	}
 	return l.checkClass()
 }

@@ -119,7 +119,7 @@ func (l Level) validations() []object {
 			"!(has(object.spec.hostIPC) && object.spec.hostIPC)", "a pod has none of the node's namespaces"},
 		{"has(object.spec.automountServiceAccountToken) && !object.spec.automountServiceAccountToken",
 			"a pod has no token of the cluster"},
-		{"!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.emptyDir))", "a pod has no volume but its own"},
+		{l.ownVolumes(), "a pod has no volume but its own"},
 	} {
 		out = append(out, object{"expression": one[0], "message": one[1]})
 	}

@@ -25,6 +25,7 @@ type plan struct {
 	trees   []tree.Tree
 	also    map[string]int // further places of a tree, by path
 	program []string       // places of this very program
+	volume  string         // the claim at VolumeAt; empty for none
 }
 
 // planOf refuses what this level cannot do for a Spec.
@@ -187,7 +188,8 @@ func (p *plan) mounts() (mounts, volumes []object) {
 	for _, at := range p.program {
 		lies(at, path.Join(pod.Inside, pod.Name))
 	}
-	return mounts, volumes
+	more, claimed := p.claimed()
+	return append(mounts, more...), append(volumes, claimed...)
 }
 
 // describe writes the pod down.
@@ -235,6 +237,9 @@ func (p *plan) describe(l Level, o link.Order) (object, error) {
 			"volumes":        volumes,
 			"initContainers": []object{sidecar}, "containers": []object{agent},
 		},
+	}
+	if p.volume != "" { // a new volume is root's
+		described["spec"].(object)["securityContext"] = object{"fsGroup": s.User.ID, "fsGroupChangePolicy": "OnRootMismatch"}
 	}
 	if l.Class != "" {
 		described["spec"].(object)["runtimeClassName"] = l.Class

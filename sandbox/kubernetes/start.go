@@ -55,6 +55,9 @@ func (o *owned) close(ctx context.Context) error {
 // Start makes the pod and runs the command in it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
 	p, err := planOf(s)
+	if err == nil {
+		err = p.hold(d.o.Level)
+	}
 	if err != nil {
 		return nil, err
 	}

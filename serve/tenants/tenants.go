@@ -300,15 +300,30 @@ func (r *Register) List() ([]Tenant, error) {
 	return slices.Clone(t.Tenants), err
 }
 
-// Named gives a tenant by its name.
+// Named gives a tenant by its name. One that another server added a moment ago is looked for in the
+// latest register, where that can be had.
 func (r *Register) Named(name string) (Tenant, error) {
 	t, err := r.recent()
 	if err != nil {
 		return Tenant{}, err
 	}
+	if now, ok := t.named(name); ok {
+		return now, nil
+	}
+	if r.kept != nil {
+		if t, _, err := r.kept.Now(true); err == nil {
+			if now, ok := t.named(name); ok {
+				return now, nil
+			}
+		}
+	}
+	return Tenant{}, ErrMissing
+}
+
+func (t Table) named(name string) (Tenant, bool) {
 	i := slices.IndexFunc(t.Tenants, func(t Tenant) bool { return t.Name == name })
 	if i < 0 {
-		return Tenant{}, ErrMissing
+		return Tenant{}, false
 	}
-	return t.Tenants[i], nil
+	return t.Tenants[i], true
 }

@@ -62,6 +62,7 @@ func Lend(from, to xdg.Dirs) error {
 	if err != nil {
 		return err
 	}
+	l.Volume = "" // one tenant's files are no other's
 	l.Lent, l.Instance = true, strings.ToLower(rand.Text())
 	old, err := kubernetes.Read(file(to))
 	if err == nil {
@@ -133,6 +134,7 @@ owner applies once: namespace, rights, network policy, admission policy.`,
 	fl.StringVar(&l.Image, "image", "", "the `IMAGE` of the agent")
 	fl.StringVar(&l.Address, "address", "", "the `ADDRESS` of this host, as pods reach it")
 	fl.StringVar(&l.Context, "context", "", "the `CONTEXT` of the kubeconfig, instead of its current one")
+	fl.StringVar(&l.Volume, "volume", "", "a volume at /work of the pods, by the `CLAIM` that the cluster's owner made")
 	fl.StringVar(&l.Class, "runtime-class", "", "the RuntimeClass of the pods, by `NAME`")
 	fl.StringVar(&l.Kernel, "runtime-kernel", "",
 		"what that class gives them, which each start proves: `gvisor`, kata or node")

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -52,14 +53,18 @@ func begun(ctx context.Context, enclosure sandbox.Box, hear *os.File, s sandbox.
 // live listens to the monitor until it is gone, and to the enclosure until that is.
 func (b *box) live(hear *os.File, s sandbox.Spec) {
 	defer close(b.over)
-	err := b.listen(hear, s)
-	if b.ended {
+	broken, err := b.listen(hear, s)
+	hear.Close() // before the wait: a monitor that still writes would wait for a reader
+	switch {
+	case b.ended:
 		b.err = b.Box.Close() // what else lives there ends with it
-	} else {
+	case broken:
+		b.err = b.Box.Close()
+		b.end = sandbox.Status{Signal: int(unix.SIGKILL)}
+	default:
 		_, b.err = b.Box.Wait()
 		b.end = sandbox.Status{Signal: int(unix.SIGKILL)}
 	}
-	hear.Close()
 	if !b.ended {
 		select {
 		case <-b.byUs: // its last words are of its end
@@ -70,12 +75,20 @@ func (b *box) live(hear *os.File, s sandbox.Spec) {
 			b.err = errors.Join(b.err, errors.New("microvm: "+b.said))
 		}
 	}
-	b.running <- err
+	b.tell(err)
+}
+
+// tell says once whether the command runs: what a guest reports a second time is heard by no caller.
+func (b *box) tell(err error) {
+	select {
+	case b.running <- err:
+	default:
+	}
 }
 
 // listen receives what the monitor reports. Its error is why there is no command; once the
-// command runs it has none.
-func (b *box) listen(hear *os.File, s sandbox.Spec) error {
+// command runs it has none. Broken says that the monitor lives and reports what is no report.
+func (b *box) listen(hear *os.File, s sandbox.Spec) (broken bool, err error) {
 	running := false
 	in := bufio.NewScanner(hear)
 	in.Buffer(nil, wire.MaxLine)
@@ -84,42 +97,59 @@ func (b *box) listen(hear *os.File, s sandbox.Spec) error {
 		switch word {
 		case "hello":
 			if rest != wire.Protocol {
-				return fmt.Errorf("start microvm: the monitor speaks %q, and this is %q", rest, wire.Protocol)
+				return true, fmt.Errorf("start microvm: the monitor speaks %q, and this is %q", rest, wire.Protocol)
 			}
 		case "started":
 			running = true
-			b.running <- nil
+			b.tell(nil)
 		case "exec":
 			n, err := strconv.Atoi(rest)
 			if err != nil {
-				return fmt.Errorf("start microvm: %q was reported", in.Text())
+				return true, fmt.Errorf("start microvm: %q was reported", plain(in.Text()))
 			}
 			errno := unix.Errno(n)
 			missing := errno == unix.ENOENT || errno == unix.ENOTDIR
-			return &sandbox.ExecError{Command: s.Argv[0], NotFound: missing, Err: errno}
+			return false, &sandbox.ExecError{Command: s.Argv[0], NotFound: missing, Err: errno}
 		case "end":
 			n, err := strconv.ParseUint(rest, 10, 32)
 			if err != nil {
-				return fmt.Errorf("start microvm: %q was reported", in.Text())
+				return true, fmt.Errorf("start microvm: %q was reported", plain(in.Text()))
 			}
 			end, ok := status(unix.WaitStatus(n))
 			if !ok { // the guest's word, whose kernel may be the payload's
 				b.said = fmt.Sprintf("the guest reported %#x, which is no end of a command", n)
-				return nil
+				return false, nil
 			}
 			b.ended, b.end = true, end
-			return nil
+			return false, nil
 		case "error":
-			b.said = rest
+			b.said = plain(rest)
 			if !running {
-				return errors.New("start microvm: " + rest)
+				return false, errors.New("start microvm: " + b.said)
 			}
 		}
 	}
-	if running {
-		return nil
+	if err := in.Err(); err != nil {
+		b.said = "the monitor's report: " + err.Error()
+		return true, errors.New("start microvm: " + b.said)
 	}
-	return errors.New("start microvm: the monitor ended before the command began")
+	if running {
+		return false, nil
+	}
+	return false, errors.New("start microvm: the monitor ended before the command began")
+}
+
+// mostSaid bounds what is printed of a guest's own words, in bytes.
+const mostSaid = 2 << 10
+
+// plain is a guest's words as a terminal may have them: nothing in them moves a cursor or colours a line.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ToValidUTF8(text[:min(len(text), mostSaid)], "?"))
 }
 
 // status is how a command ended, if a wait status says that it did.

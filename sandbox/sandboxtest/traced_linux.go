@@ -81,8 +81,9 @@ func traced(t *testing.T, h *Harness) {
 	}
 	for name, want := range map[string]int{"first": 3, "other": 3} {
 		got := answers[name]
-		for _, answer := range got {
-			if answer != "EPERM" && answer != "EACCES" {
+		for i, answer := range got {
+			hidden := i > 0 && answer == "ENOENT" // it is there, as the first answer tells, and not in /proc
+			if answer != "EPERM" && answer != "EACCES" && !hidden {
 				t.Errorf("%s: %q", name, got)
 			}
 		}

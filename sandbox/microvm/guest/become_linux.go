@@ -51,7 +51,8 @@ func (g *guest) view() error {
 		data     string
 	}
 	list := []mount{
-		{"proc", "/proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		// Neither the kernel's threads nor the first process are a command's to see.
+		{"proc", "/proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "hidepid=2"},
 		{"tmpfs", "/dev", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=0755,size=1m"},
 	}
 	if g.setup.Tmp {

@@ -55,7 +55,15 @@ func (g *guest) accept(l *net.TCPListener, to func(*net.TCPConn) (netip.AddrPort
 			g.stop(err)
 			return
 		}
+		select {
+		case g.connections <- struct{}{}:
+		default: // the monitor would take no more
+			_ = c.SetLinger(0)
+			_ = c.Close()
+			continue
+		}
 		go func() {
+			defer func() { <-g.connections }()
 			at, err := to(c)
 			if err == nil {
 				var s net.Conn

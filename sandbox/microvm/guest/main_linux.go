@@ -53,7 +53,8 @@ func run(ctx context.Context) error {
 	if err := wire.Hear(hello, &setup); err != nil {
 		return fmt.Errorf("hear what to be: %w", err)
 	}
-	g := &guest{s: s, setup: setup, reaper: newReaper(), waiting: map[uint32]*parts{}}
+	g := &guest{s: s, setup: setup, reaper: newReaper(), waiting: map[uint32]*parts{},
+		connections: make(chan struct{}, wire.MaxConnections-asking)}
 	if err := g.become(); err != nil {
 		return errors.Join(err, wire.Say(hello, wire.Word{Failed: err.Error()}))
 	}
@@ -118,4 +119,6 @@ type guest struct {
 	gathering
 	waiting map[uint32]*parts
 	first   []string // the first command's environment
+
+	connections chan struct{} // a place for each that is handed on
 }

@@ -41,6 +41,9 @@ func (r *reaper) reap() {
 		if pid <= 0 {
 			return
 		}
+		if !ws.Exited() && !ws.Signaled() {
+			continue // a stop of one that had this process trace it (PTRACE_TRACEME), which has not ended
+		}
 		if end := r.ends[pid]; end != nil {
 			delete(r.ends, pid)
 			end <- ws

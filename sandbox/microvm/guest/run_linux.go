@@ -138,7 +138,8 @@ func (g *guest) connect(p *parts) (*descriptors, error) {
 }
 
 // pipe makes a descriptor that is a pipe. Its end inside is the command's user's, who may open
-// it again by /dev/stdout and the like.
+// it again by /dev/stdout and the like, in its own direction alone: who opened the other one would take
+// what is another's to read.
 func (d *descriptors) pipe(i int, s *yamux.Stream, user int) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -152,7 +153,7 @@ func (d *descriptors) pipe(i int, s *yamux.Stream, user int) error {
 			_ = w.Close()
 			_ = s.Close() // no process reads any more
 		}()
-		return r.Chown(user, user)
+		return errors.Join(r.Chmod(0o400), r.Chown(user, user))
 	}
 	d.inside[i] = w
 	d.pipes = append(d.pipes, r)
@@ -164,7 +165,7 @@ func (d *descriptors) pipe(i int, s *yamux.Stream, user int) error {
 		_, _ = io.Copy(s, r)
 		_ = s.Close()
 	})
-	return w.Chown(user, user)
+	return errors.Join(w.Chmod(0o200), w.Chown(user, user))
 }
 
 // terminal opens a terminal of this guest.

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -19,8 +20,9 @@ import (
 type box struct {
 	o    Order
 	s    *yamux.Session
-	over chan error // why the box ends, besides its command's end
-	gone chan error // which of its two programs ended, and how
+	over chan error   // why the box ends, besides its command's end
+	gone chan error   // which of its two programs ended, and how
+	own  atomic.Int64 // streams that this side opened
 	mu   sync.Mutex
 	last uint32
 }
@@ -131,7 +133,7 @@ func (b *box) meet() error {
 		return fmt.Errorf("wait for the guest: %w", err)
 	}
 	var h wire.Head
-	if err := wire.Hear(s, &h); err != nil {
+	if err := wire.HearHead(s, &h); err != nil {
 		return fmt.Errorf("wait for the guest: %w", err)
 	}
 	if h.Hello != wire.Protocol {
@@ -141,7 +143,7 @@ func (b *box) meet() error {
 		return err
 	}
 	var w wire.Word
-	if err := wire.Hear(s, &w); err != nil {
+	if err := wire.HearWord(s, &w); err != nil {
 		return fmt.Errorf("wait for the guest: %w", err)
 	}
 	if !w.Ready {

@@ -55,6 +55,9 @@ func (b *box) command(r *report, c Command, std [3]*os.File, said <-chan wire.Wo
 	b.last++
 	c.ID = b.last
 	b.mu.Unlock()
+	const streams = 4 // its words, and its descriptors
+	b.own.Add(streams)
+	defer b.own.Add(-streams)
 	words, err := wire.Open(b.s, wire.Head{Run: &c})
 	if err != nil {
 		return err
@@ -86,7 +89,7 @@ func (b *box) command(r *report, c Command, std [3]*os.File, said <-chan wire.Wo
 	}()
 	for {
 		var w wire.Word
-		if err := wire.Hear(words, &w); err != nil {
+		if err := wire.HearWord(words, &w); err != nil {
 			return fmt.Errorf("the guest is gone: %w", err)
 		}
 		if w.End != nil {

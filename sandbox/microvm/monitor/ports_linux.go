@@ -25,9 +25,11 @@ func notified() <-chan os.Signal {
 }
 
 // mostStreams bounds the guest's connections and questions at one time, and headWithin what begins one of
-// them: a guest whose kernel is no longer ours opens as many as it likes, and says nothing.
+// them: a guest whose kernel is no longer ours opens as many as it likes, and says nothing. One that is closed here
+// is kept, with what is sent on it, until the guest closes it as well; of those there may be as many again, which
+// our own guest's never are.
 const (
-	mostStreams = 1024
+	mostStreams = wire.MaxConnections
 	headWithin  = 2 * time.Minute
 )
 
@@ -38,6 +40,11 @@ func (b *box) accept(ctx context.Context) {
 		s, err := b.s.AcceptStream()
 		if err != nil {
 			b.over <- fmt.Errorf("the guest is gone: %w", err)
+			return
+		}
+		if b.s.NumStreams()-int(b.own.Load()) > 2*mostStreams {
+			b.over <- fmt.Errorf("the guest keeps more than %d connections open that were closed", mostStreams)
+			_ = b.s.Close()
 			return
 		}
 		select {
@@ -151,6 +158,8 @@ func (b *box) port(c *net.TCPConn) {
 		_ = c.Close()
 		return
 	}
+	b.own.Add(1)
+	defer b.own.Add(-1)
 	s, err := wire.Open(b.s, wire.Head{Dial: binary.BigEndian.Uint16(number[:])})
 	if err != nil {
 		_ = c.Close()

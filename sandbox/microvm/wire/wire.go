@@ -70,6 +70,15 @@ func Hear(r io.Reader, v any) error { return hear(r, v, MaxLine) }
 // MaxHead bounds what a guest says a stream of its own is: an address at most.
 const MaxHead = 1 << 10
 
+// MaxWord bounds a guest's word about a command: a reason at most.
+const MaxWord = 8 << 10
+
+// HearWord reads a guest's word.
+func HearWord(r io.Reader, w *Word) error { return hear(r, w, MaxWord) }
+
+// MaxConnections bounds the connections and questions that a guest hands on at one time.
+const MaxConnections = 1024
+
 // HearHead reads the line that a guest begins a stream with.
 func HearHead(r io.Reader, h *Head) error { return hear(r, h, MaxHead) }
 

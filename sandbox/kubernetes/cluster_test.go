@@ -167,8 +167,6 @@ func stranger(image string) object {
 		"automountServiceAccountToken": false, "containers": []object{{"name": "a", "image": image}}}}
 }
 
-type object = map[string]any
-
 // create asks for a pod as the user.
 func (c *cluster) create(pod object) (string, error) {
 	c.t.Helper()

@@ -19,7 +19,8 @@ func (c *cluster) volume(name string) {
 		{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": object{"name": space}, "spec": object{
 			"accessModes": access, "capacity": size, "storageClassName": "none",
 			"claimRef": object{"namespace": space, "name": name},
-			"hostPath": object{"path": c.t.TempDir()}}},
+			"local":    object{"path": c.t.TempDir()}, "nodeAffinity": object{"required": object{"nodeSelectorTerms": []object{
+				{"matchExpressions": []object{{"key": "kubernetes.io/hostname", "operator": "In", "values": []string{"node"}}}}}}}}},
 		{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": name, "namespace": space,
 			"annotations": object{"pv.kubernetes.io/bind-completed": "yes"}}, "spec": object{
 			"accessModes": access, "resources": object{"requests": size}, "storageClassName": "none", "volumeName": space}},

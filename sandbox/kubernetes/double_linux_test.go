@@ -92,6 +92,9 @@ func double(dir string, args []string) int {
 			return say(err.Error())
 		}
 	case "get":
+		if at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--raw=") }); at >= 0 {
+			return doublePage(dir, strings.TrimPrefix(args[at], "--raw="))
+		}
 		if !slices.Contains(args, "--watch") {
 			text, err := os.ReadFile(at("status"))
 			if err != nil {
@@ -102,6 +105,9 @@ func double(dir string, args []string) int {
 		}
 		return doubleGet(dir)
 	case "delete":
+		if _, err := os.Stat(at("pods")); err == nil {
+			return doubleDelete(dir, args[2:])
+		}
 		if err := os.Remove(at("pod")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return say(err.Error())
 		}

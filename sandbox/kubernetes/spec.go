@@ -157,8 +157,11 @@ func files(s sandbox.Spec) ([]sandbox.File, error) {
 	return out, nil
 }
 
+// prefix begins the names of pods, which end with their sessions'.
+const prefix = "cloister-"
+
 // name is the pod's.
-func name(s sandbox.Spec) string { return "cloister-" + strings.ToLower(s.ID) }
+func name(s sandbox.Spec) string { return prefix + strings.ToLower(s.ID) }
 
 // place is the volume of a tree.
 func place(i int) string { return "tree-" + strconv.Itoa(i) }

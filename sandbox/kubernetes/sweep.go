@@ -4,37 +4,101 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cloister/sandbox"
 )
 
+// Bounds of one sweep: pods that are asked for at once, and in all, and deletions of one call.
+const (
+	pageOf  = 500
+	pagesOf = 400
+	batchOf = 100
+)
+
 // Leftovers deletes the pods of this instance whose sessions are over: what a shim that was
 // killed left. Without its shim the gate of such a pod has ended, and the agent with it.
 func (d *Driver) Leftovers(ctx context.Context, live []string) error {
-	text, err := d.call(ctx, nil, "get", "pods", "--output=json", "--request-timeout=20s",
-		"--selector="+labelInstance+"="+d.o.Level.Instance)
+	lives := map[string]bool{}
+	for _, id := range live {
+		lives[strings.ToLower(id)] = true
+	}
+	over, err := d.over(ctx, lives)
 	if err != nil {
-		return err
+		return fmt.Errorf("list the cluster's pods: %w", err)
 	}
-	var pods struct {
-		Items []status `json:"items"`
-	}
-	if err := json.Unmarshal(text, &pods); err != nil {
-		return fmt.Errorf("read the cluster's pods: %w", err)
-	}
-	for _, p := range pods.Items {
-		of := p.Metadata.Labels[labelSession]
-		if slices.ContainsFunc(live, func(id string) bool { return strings.EqualFold(id, of) }) {
-			continue
-		}
-		err := d.insist(ctx, nil, "delete", "pod", p.Metadata.Name, "--ignore-not-found", "--wait=false", "--grace-period=1")
-		if err != nil {
+	for names := range slices.Chunk(over, batchOf) {
+		args := slices.Concat([]string{"delete", "pod"}, names,
+			[]string{"--ignore-not-found", "--wait=false", "--grace-period=1"})
+		if err := d.insist(ctx, nil, args...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// over names the pods of this instance whose sessions are none of these. It reads a page at a time, so
+// that many cost no memory, and begins anew where the cluster has forgotten which page it was.
+func (d *Driver) over(ctx context.Context, lives map[string]bool) (names []string, err error) {
+	next, busy, pause := "", 0, firstPause
+	for range pagesOf {
+		page, err := d.page(ctx, next)
+		switch reason := reasonOf(err); {
+		case reason == "Expired" || reason == "Gone":
+			next, names = "", nil
+			continue
+		case slices.Contains(passing, reason) && busy < tries:
+			if err := wait(ctx, pause); err != nil {
+				return nil, err
+			}
+			busy, pause = busy+1, 2*pause
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for _, p := range page.Items {
+			m := p.Metadata
+			of := m.Labels[labelSession]
+			// Names are words of a command, and a server may answer with others than were asked for.
+			ours := m.Labels[labelInstance] == d.o.Level.Instance && m.Name == prefix+of && label().MatchString(m.Name)
+			if ours && !lives[of] {
+				names = append(names, m.Name)
+			}
+		}
+		if next = page.Metadata.Continue; next == "" {
+			return names, nil
+		}
+	}
+	return names, nil // the next sweep has the rest
+}
+
+// list is a page of pods.
+type list struct {
+	Metadata struct {
+		Continue string `json:"continue"`
+	} `json:"metadata"`
+	Items []struct {
+		Metadata struct {
+			Name   string            `json:"name"`
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+	} `json:"items"`
+}
+
+func (d *Driver) page(ctx context.Context, next string) (l list, err error) {
+	q := url.Values{"labelSelector": {labelInstance + "=" + d.o.Level.Instance}, "limit": {strconv.Itoa(pageOf)}}
+	if next != "" {
+		q.Set("continue", next)
+	}
+	text, err := d.call(ctx, nil, "get", "--request-timeout=20s",
+		"--raw=/api/v1/namespaces/"+d.o.Level.Namespace+"/pods?"+q.Encode())
+	if err != nil {
+		return l, err
+	}
+	return l, json.Unmarshal(text, &l)
 }
 
 // Probe says what a pod is held by; whether the cluster obeys each start finds out.

@@ -33,8 +33,9 @@ func (p *plan) hold(l Level) error {
 	}
 	_, also := p.also[VolumeAt]
 	if also || slices.ContainsFunc(p.trees, func(t tree.Tree) bool { return t.Target == VolumeAt }) {
-		return &sandbox.Unsupported{Guarantee: "a copy of the project", Reason: "pods have a volume at " + VolumeAt,
-			Fix: "use --workspace none, or set pods up without --volume"}
+		return &sandbox.Unsupported{Guarantee: "a copy of the project",
+			Reason: "pods have a volume at " + VolumeAt,
+			Fix:    "use --workspace none, or set pods up without --volume"}
 	}
 	p.volume = l.Volume
 	return nil

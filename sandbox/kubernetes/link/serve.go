@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -130,7 +130,7 @@ func (s *Shim) Serve(ctx context.Context, c *tls.Conn) error {
 		// A node that is lost ends no connection.
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams, MaxReceiveBufferPerConnection: 3 << 20,
 			SendPingTimeout: look, PingTimeout: look},
-		ErrorLog:    log.New(io.Discard, "", 0), // the session's end says what there is to say
+		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // the session's end says what there is to say
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnState: func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {

@@ -1,0 +1,135 @@
+package kubernetes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// object is JSON.
+type object = map[string]any
+
+// swept is a pod of the double's list.
+type swept struct {
+	Name, Session, Instance string
+	Other                   bool // which the selector names all the same
+}
+
+func readPods(dir string) (out []swept, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "pods"))
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	return out, err
+}
+
+func writePods(dir string, list []swept) error {
+	text, err := json.Marshal(list)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "pods"), text, 0o600)
+	}
+	return err
+}
+
+// doublePage is a page of the list, as the API has it.
+func doublePage(dir, path string) int {
+	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
+	u, err := url.Parse(path)
+	if err != nil || u.Path != "/api/v1/namespaces/agents/pods" {
+		return say("Error from server (NotFound): the server could not find the requested resource")
+	}
+	all, err := readPods(dir)
+	if err != nil {
+		return say(err.Error())
+	}
+	_, instance, _ := strings.Cut(u.Query().Get("labelSelector"), "cloister/instance=")
+	all = slices.DeleteFunc(all, func(p swept) bool { return p.Instance != instance && !p.Other })
+	limit, _ := strconv.Atoi(u.Query().Get("limit"))
+	from, _ := strconv.Atoi(u.Query().Get("continue"))
+	to := min(from+limit, len(all))
+	next := ""
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	items := []object{}
+	for _, p := range all[from:to] {
+		items = append(items, object{"metadata": object{"name": p.Name,
+			"labels": object{"cloister/instance": p.Instance, "cloister/session": p.Session}}})
+	}
+	err = json.NewEncoder(os.Stdout).Encode(object{"kind": "PodList", "metadata": object{"continue": next}, "items": items})
+	if err != nil {
+		return say(err.Error())
+	}
+	return 0
+}
+
+func doubleDelete(dir string, words []string) int {
+	all, err := readPods(dir)
+	if err == nil && slices.Contains(words, "--all") {
+		err = writePods(dir, nil)
+	} else if err == nil {
+		err = writePods(dir, slices.DeleteFunc(all, func(p swept) bool { return slices.Contains(words, p.Name) }))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// TestDoubleSweep: of many pods those go whose sessions are over, and no others: not a living session's, not
+// another instance's that a server names all the same, and no name that is a flag of kubectl's.
+func TestDoubleSweep(t *testing.T) {
+	w := build(t, false, pulling)
+	var all []swept
+	var want []string
+	var live []string
+	for i := range 1234 {
+		of := "s" + strconv.Itoa(i)
+		all = append(all, swept{Name: "cloister-" + of, Session: of, Instance: "me"})
+		if i%100 == 7 {
+			live, want = append(live, strings.ToUpper(of)), append(want, "cloister-"+of)
+		}
+	}
+	for _, p := range []swept{
+		{"cloister-x", "x", "them", true}, {"--all", "y", "me", true}, {"-A", "-A", "me", true}, {"other", "z", "me", true},
+		{"cloister-", "", "me", true},
+	} {
+		all, want = append(all, p), append(want, p.Name)
+	}
+	if err := writePods(w.dir, all); err != nil {
+		t.Fatal(err)
+	}
+	// What a server answers that is busy, and one that has forgotten the page.
+	for i, a := range []string{tooMany, "Error from server (Expired): The provided continue parameter is too old", unavailable} {
+		w.set("once-get-"+strconv.Itoa(i), a)
+	}
+	w.set("once-delete-0", conflict)
+	if err := w.driver.Leftovers(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	left, err := readPods(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range left {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("left are %v\nwant %v", names, want)
+	}
+	if n := w.count("delete"); n != 14 {
+		t.Errorf("1,221 deletions were %d calls", n)
+	}
+	w.set("refuse-get", forbidden)
+	if err := w.driver.Leftovers(t.Context(), live); err == nil || !strings.Contains(err.Error(), "Forbidden") {
+		t.Error(err)
+	}
+}

@@ -289,7 +289,7 @@ func (h *Host) start(ctx context.Context, t tenants.Tenant, r Record) (*Sandbox,
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
 	// Whoever removes the tenant from here on finds the folder, and waits for its end.
-	if h.removed(t) {
+	if h.removed(t, h.Tenants.Named) && h.removed(t, h.Tenants.Latest) {
 		return nil, errors.Join(&BadRequest{What: "the tenant was removed"}, os.RemoveAll(s.dir()))
 	}
 	half := r

@@ -79,7 +79,7 @@ func (h *Host) over(now time.Time) (due, orphans []*Sandbox) {
 		was := s.tenant.Name + " " + s.tenant.Created.String()
 		gone, known := removed[was]
 		if !known {
-			gone = h.removed(s.tenant)
+			gone = h.removed(s.tenant, h.Tenants.Named)
 			removed[was] = gone
 		}
 		switch {
@@ -94,8 +94,8 @@ func (h *Host) over(now time.Time) (due, orphans []*Sandbox) {
 
 // removed says that a tenant is no more, or that another has its name. A register that
 // cannot be read says nothing.
-func (h *Host) removed(t tenants.Tenant) bool {
-	now, err := h.Tenants.Named(t.Name)
+func (*Host) removed(t tenants.Tenant, look func(name string) (tenants.Tenant, error)) bool {
+	now, err := look(t.Name)
 	return errors.Is(err, tenants.ErrMissing) || err == nil && !now.Created.Equal(t.Created)
 }
 

@@ -254,7 +254,7 @@ func (h *Host) TakenOver(ctx context.Context, rows []database.Row) {
 	h.mu.Unlock()
 	for _, row := range rows {
 		h.Log.Warn("a sandbox is lost with the server that had it", "tenant", row.Tenant, "sandbox", row.ID)
-		t, err := h.Tenants.Named(row.Tenant)
+		t, err := h.Tenants.Latest(row.Tenant)
 		if err == nil {
 			err = h.configure(t)
 		}

@@ -300,30 +300,32 @@ func (r *Register) List() ([]Tenant, error) {
 	return slices.Clone(t.Tenants), err
 }
 
-// Named gives a tenant by its name. One that another server added a moment ago is looked for in the
-// latest register, where that can be had.
+// Named gives a tenant by its name, as this server has heard of it.
 func (r *Register) Named(name string) (Tenant, error) {
 	t, err := r.recent()
 	if err != nil {
 		return Tenant{}, err
 	}
-	if now, ok := t.named(name); ok {
-		return now, nil
-	}
-	if r.kept != nil {
-		if t, _, err := r.kept.Now(true); err == nil {
-			if now, ok := t.named(name); ok {
-				return now, nil
-			}
-		}
-	}
-	return Tenant{}, ErrMissing
+	return t.named(name)
 }
 
-func (t Table) named(name string) (Tenant, bool) {
+// Latest gives a tenant by its name as it is at this moment, for which the database is asked: another
+// server may have added it, or removed it and added it anew, a moment ago.
+func (r *Register) Latest(name string) (Tenant, error) {
+	if r.kept == nil {
+		return r.Named(name)
+	}
+	t, _, err := r.kept.Now(true)
+	if err != nil {
+		return Tenant{}, err
+	}
+	return t.named(name)
+}
+
+func (t Table) named(name string) (Tenant, error) {
 	i := slices.IndexFunc(t.Tenants, func(t Tenant) bool { return t.Name == name })
 	if i < 0 {
-		return Tenant{}, false
+		return Tenant{}, ErrMissing
 	}
-	return t.Tenants[i], true
+	return t.Tenants[i], nil
 }

@@ -78,7 +78,7 @@ func (b *box) live(hear *os.File, s sandbox.Spec) {
 	b.tell(err)
 }
 
-// tell says once whether the command runs: what a guest reports a second time is heard by no caller.
+// tell says once whether the command runs: what a guest reports a second time has no caller.
 func (b *box) tell(err error) {
 	select {
 	case b.running <- err:

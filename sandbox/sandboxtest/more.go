@@ -54,8 +54,8 @@ func privileges(t *testing.T, h *Harness) {
 }
 
 func stragglers(t *testing.T, h *Harness) {
-	h.sh(t, "(setsid sh -c 'trap \"\" HUP TERM; while :; do date > beat; sleep 0.05; done' &) ; until [ -s beat ]; do sleep 0.05; "+
-		"done; sleep 0.2")
+	h.sh(t, "(setsid sh -c 'trap \"\" HUP TERM; while :; do date > beat; sleep 0.05; done' &) ; "+
+		"until [ -s beat ]; do sleep 0.05; done; sleep 0.2")
 	beat := filepath.Join(h.Project, "beat")
 	first := read(t, beat)
 	_ = first

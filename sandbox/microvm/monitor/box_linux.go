@@ -20,9 +20,10 @@ import (
 type box struct {
 	o    Order
 	s    *yamux.Session
-	over chan error   // why the box ends, besides its command's end
-	gone chan error   // which of its two programs ended, and how
-	own  atomic.Int64 // streams that this side opened
+	over chan error    // why the box ends, besides its command's end
+	gone chan error    // which of its two programs ended, and how
+	own  atomic.Int64  // streams that this side opened
+	head time.Duration // bounds what begins a stream
 	mu   sync.Mutex
 	last uint32
 }
@@ -41,7 +42,7 @@ func runBox(ctx context.Context, r *report) error {
 		return fmt.Errorf("read the order: %w", err)
 	}
 	r.say("hello %s", wire.Protocol)
-	b := &box{o: o, over: make(chan error, 8), gone: make(chan error, 2)}
+	b := &box{o: o, head: headWithin, over: make(chan error, 8), gone: make(chan error, 2)}
 	stop, err := b.boot(ctx)
 	if err != nil {
 		return err

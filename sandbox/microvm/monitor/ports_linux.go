@@ -62,7 +62,7 @@ func (b *box) accept(ctx context.Context) {
 
 func (b *box) stream(ctx context.Context, s *yamux.Stream) {
 	var h wire.Head
-	err := s.SetReadDeadline(time.Now().Add(headWithin))
+	err := s.SetReadDeadline(time.Now().Add(b.head))
 	if err == nil {
 		err = wire.HearHead(s, &h)
 	}

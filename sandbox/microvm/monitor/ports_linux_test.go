@@ -15,6 +15,12 @@ import (
 // pair is a monitor's box and the guest that speaks to it.
 func pair(t *testing.T) (*box, *yamux.Session) {
 	t.Helper()
+	return pairOf(t, headWithin)
+}
+
+// pairOf is one whose streams begin within a time.
+func pairOf(t *testing.T, head time.Duration) (*box, *yamux.Session) {
+	t.Helper()
 	own, other := net.Pipe()
 	m, err := wire.Monitor(own)
 	if err != nil {
@@ -24,7 +30,7 @@ func pair(t *testing.T) (*box, *yamux.Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &box{o: Order{Setup: Setup{Network: true}}, s: m, over: make(chan error, 8)}
+	b := &box{o: Order{Setup: Setup{Network: true}}, s: m, head: head, over: make(chan error, 8)}
 	t.Cleanup(func() {
 		_ = g.Close()
 		_ = m.Close()

@@ -40,7 +40,11 @@ var judges = map[string][]string{
 	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
 		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
-	"egress": {"http.go", "form.go", "head.go", "http2.go", "message.go", "messageform.go", "messagesent.go", "proxy.go", "upload.go", "download.go", "edit.go", "judged.go"},
+	"egress":                  nil,
+	"egress/internal/stream":  nil,
+	"egress/internal/request": nil,
+	"egress/internal/http1":   nil,
+	"egress/internal/http2":   nil,
 }
 
 // raw are the types that hold a request as it was sent, with the fields that a judge
@@ -271,7 +275,7 @@ type search struct {
 // walk finds every raw field in a judge; in egress, which makes the reading, those that
 // go into a question or the record.
 func (s *search) walk(n ast.Node) {
-	if s.dir != "egress" {
+	if s.dir != "egress" && !strings.HasPrefix(s.dir, "egress/") {
 		s.fields(n)
 		return
 	}

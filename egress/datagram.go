@@ -21,7 +21,7 @@ const noDatagrams = "UDP does not leave a cloister: only connections, and questi
 func (e *Engine) datagrams(r refused.Report) {
 	f := verdict.Flow{Kind: verdict.Connect, Via: verdict.ViaUDP, Start: time.Now(), Reason: noDatagrams,
 		Further: r.Further}
-	switch target, err := e.target(r.To); {
+	switch target, err := e.session.Target(r.To); {
 	case !r.To.IsValid():
 		f.Detail = "to destinations that are not told apart"
 	case err == nil:
@@ -29,5 +29,5 @@ func (e *Engine) datagrams(r refused.Report) {
 	default:
 		f.Detail = r.To.String()
 	}
-	e.refused(f)
+	e.session.Refused(f)
 }

@@ -29,11 +29,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"time"
 
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/gate"
 	"cloister/egress/internal/redact"
+	"cloister/egress/internal/stream"
 	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
@@ -98,17 +98,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Limits bound what one session can hold or wait for. A zero field means its
-// default.
-type Limits struct {
-	Connections int           // open at once; 1024
-	Names       int           // distinct names with a synthetic address; 8192
-	DNSConns    int           // DNS connections at once, what comes by UDP not counted; 64
-	Handshake   time.Duration // for a ClientHello, an HTTP head, a SOCKS greeting; 10 s
-	Idle        time.Duration // between two requests, or for a silent new connection; 60 s
-	Dial        time.Duration // resolve and connect; 10 s
-	HalfClosed  time.Duration // silence after one side has ended; 60 s
-}
+// Limits bound what one session can hold or wait for.
+type Limits = stream.Limits
 
 // Listeners are the gate's sockets. Serve owns them: they are closed when it
 // returns.

@@ -8,53 +8,33 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"cloister/egress/internal/buffer"
 	"cloister/egress/internal/dial"
 	"cloister/egress/internal/dns"
 	"cloister/egress/internal/gate"
 	"cloister/egress/internal/guard"
 	"cloister/egress/internal/names"
-	"cloister/egress/internal/quota"
 	"cloister/egress/internal/refused"
 	"cloister/egress/internal/sock"
-	"cloister/egress/internal/spares"
+	"cloister/egress/internal/stream"
 	"cloister/egress/verdict"
-	"cloister/internal/authority"
-	"cloister/internal/budget"
 	"cloister/internal/origin"
 )
 
 // An Engine is the egress of one session.
 type Engine struct {
+	session     stream.Session
 	cfg         Config
-	limits      Limits
-	log         *slog.Logger
-	names       *names.Names
 	dns         *dns.Server
-	dialer      *dial.Dialer
-	upstream    *dial.TLS
-	quota       *quota.Counter
-	memory      *budget.Share
 	originalDst func(net.Conn) (netip.AddrPort, error)
 
 	slots    chan struct{} // one per open connection
 	dnsConns chan struct{} // one per DNS connection
 	tasks    sync.WaitGroup
-	buffers  buffer.Pool
-	batches  sock.Memory
-	// generation counts the policy changes that were reported.
-	generation atomic.Uint64
-	overflow   atomic.Int64 // when a refusal at the cap was last recorded
-
-	lates  lates
-	spares spares.Pool
-	over   chan struct{} // closed when every connection is
+	over     chan struct{} // closed when every connection is
 
 	mu      sync.Mutex
-	streams map[*stream]struct{}
+	streams map[*stream.Stream]struct{}
 	closing bool
 }
 
@@ -69,61 +49,38 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	e := &Engine{
+		session: stream.Session{Decider: cfg.Decider, Journal: cfg.Journal, CA: cfg.CA, Redact: cfg.Redact,
+			Limits: cfg.Limits.WithDefaults(), Log: cfg.Logger, TLS: dial.NewTLS(cfg.Roots), Memory: cfg.Memory},
 		cfg:         cfg,
-		limits:      cfg.Limits.withDefaults(),
-		log:         cfg.Logger,
-		upstream:    dial.NewTLS(cfg.Roots),
 		originalDst: cfg.OriginalDst,
-		streams:     map[*stream]struct{}{},
+		streams:     map[*stream.Stream]struct{}{},
 		over:        make(chan struct{}),
 	}
-	e.lates.e = e
-	e.spares.Idle = sock.Idle
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
+	e.session.Late.Go, e.session.Late.Over = e.tasks.Go, e.over
+	e.session.Spares.Idle = sock.Idle
+	if e.session.Log == nil {
+		e.session.Log = slog.New(slog.DiscardHandler)
 	}
 	if e.originalDst == nil {
 		e.originalDst = origin.Of
 	}
-	e.memory = cfg.Memory
-	e.quota = newQuota(cfg.Quota, e.limits.Names)
-	e.names = names.New(cfg.Session, e.limits.Names)
+	e.session.Quota = stream.NewQuota(cfg.Quota, e.session.Limits.Names)
+	e.session.Names = names.New(cfg.Session, e.session.Limits.Names)
 	for _, name := range cfg.Names {
-		if _, err := e.names.Address(name); err != nil {
+		if _, err := e.session.Names.Address(name); err != nil {
 			break // as full as it was before
 		}
 	}
-	e.dialer = &dial.Dialer{Guard: g, Pins: pins, Resolver: cfg.Resolver, Timeout: e.limits.Dial,
-		Budget: e.quota.Name, Within: cfg.Within}
-	if e.dialer.Resolver == nil {
-		e.dialer.Resolver = dial.HostResolver{}
+	e.session.Dialer = &dial.Dialer{Guard: g, Pins: pins, Resolver: cfg.Resolver, Timeout: e.session.Limits.Dial,
+		Budget: e.session.Quota.Name, Within: cfg.Within}
+	if e.session.Dialer.Resolver == nil {
+		e.session.Dialer.Resolver = dial.HostResolver{}
 	}
-	e.dns = &dns.Server{Decider: cfg.Decider, Names: e.names, Quota: e.quota, Pins: pins, Refused: e.refused, Log: e.log,
-		Wait: e.limits.Handshake}
-	e.slots = make(chan struct{}, e.limits.Connections)
-	e.dnsConns = make(chan struct{}, e.limits.DNSConns)
+	e.dns = &dns.Server{Decider: cfg.Decider, Names: e.session.Names, Quota: e.session.Quota, Pins: pins,
+		Refused: e.session.Refused, Log: e.session.Log, Wait: e.session.Limits.Handshake}
+	e.slots = make(chan struct{}, e.session.Limits.Connections)
+	e.dnsConns = make(chan struct{}, e.session.Limits.DNSConns)
 	return e, nil
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	setTime := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	set(&l.Connections, 1024)
-	set(&l.Names, 8192)
-	set(&l.DNSConns, 64)
-	setTime(&l.Handshake, 10*time.Second)
-	setTime(&l.Idle, time.Minute)
-	setTime(&l.Dial, 10*time.Second)
-	setTime(&l.HalfClosed, time.Minute)
-	return l
 }
 
 // Serve answers on the listeners until ctx ends, then closes them with every
@@ -132,7 +89,7 @@ func (l Limits) withDefaults() Limits {
 // Engine serves once.
 func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	accept := gate.Acceptor{Memory: e.memory, Log: e.log, Go: e.tasks.Go}
+	accept := gate.Acceptor{Memory: e.session.Memory, Log: e.session.Log, Go: e.tasks.Go}
 	var loops sync.WaitGroup
 	serve := func(f func() error) {
 		loops.Go(func() {
@@ -143,7 +100,7 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	}
 	for _, ln := range l.TCP {
 		sock.Unpaced(ln)
-		serve(func() error { return accept.Serve(ctx, ln, e.slots, e.full, e.handle) })
+		serve(func() error { return accept.Serve(ctx, ln, e.slots, e.session.Full, e.handle) })
 	}
 	for _, ln := range l.DNSTCP {
 		serve(func() error { return accept.Serve(ctx, ln, e.dnsConns, func(string) {}, e.handleDNS) })
@@ -167,35 +124,8 @@ func (e *Engine) Serve(ctx context.Context, l Listeners) error {
 	return nil
 }
 
-// full records that the session's cap was hit, at most once in a second: a
-// program that opens connections in a loop shall not fill the audit too.
-func (e *Engine) full(reason string) {
-	now := time.Now()
-	last := e.overflow.Load()
-	if now.UnixNano()-last < int64(time.Second) || !e.overflow.CompareAndSwap(last, now.UnixNano()) {
-		return
-	}
-	e.refused(verdict.Flow{
-		Kind: verdict.Connect, Via: verdict.ViaDirect, Start: now,
-		Reason: reason,
-	})
-}
-
-// refused tells the Journal, and whether an explanation may be given.
-func (e *Engine) refused(f verdict.Flow) bool {
-	f.Duration = time.Since(f.Start)
-	if f.Rule != "" {
-		e.quota.Limit()
-	}
-	if err := e.cfg.Journal.Refused(f); err != nil {
-		e.log.Error("refusal could not be recorded", "error", err)
-		return false
-	}
-	return true
-}
-
 func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
-	s := e.newStream(c, nil)
+	s := e.session.NewStream(c, nil)
 	if !e.enter(s, c) {
 		return
 	}
@@ -205,9 +135,9 @@ func (e *Engine) handleDNS(ctx context.Context, c net.Conn) {
 
 // handle serves one connection of a program.
 func (e *Engine) handle(ctx context.Context, c net.Conn) {
-	lease := e.memory.Lease()
+	lease := e.session.Memory.Lease()
 	defer lease.End()
-	s := e.newStream(c, lease)
+	s := e.session.NewStream(c, lease)
 	if !e.enter(s, c) {
 		return
 	}
@@ -217,33 +147,22 @@ func (e *Engine) handle(ctx context.Context, c net.Conn) {
 	}
 	dst, err := e.originalDst(c)
 	if err != nil {
-		s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
+		s.RefuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error()})
 		return
 	}
 	if gate.Is(dst.Addr()) {
-		s.serveGate(ctx, dst)
+		connection{s, e}.serveGate(ctx, dst)
 		return
 	}
-	if s.target, err = e.target(dst); err != nil {
-		s.refuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error(), Detail: dst.String()})
+	if s.Target, err = e.session.Target(dst); err != nil {
+		s.RefuseRaw(verdict.Flow{Kind: verdict.Connect, Reason: err.Error(), Detail: dst.String()})
 		return
 	}
-	s.serveDirect(ctx)
-}
-
-// target finds the name a program meant by an address.
-func (e *Engine) target(dst netip.AddrPort) (authority.Authority, error) {
-	if name, ok := e.names.Name(dst.Addr()); ok {
-		return authority.Parse(name, dst.Port())
-	}
-	if names.IsSynthetic(dst.Addr()) {
-		return authority.Authority{}, errors.New("no name has this address in this session: it must be asked of DNS again")
-	}
-	return authority.FromAddrPort(dst)
+	connection{s, e}.serveDirect(ctx)
 }
 
 // enter registers a connection so that Recheck and the end of Serve find it.
-func (e *Engine) enter(s *stream, c net.Conn) bool {
+func (e *Engine) enter(s *stream.Stream, c net.Conn) bool {
 	e.mu.Lock()
 	closing := e.closing
 	if !closing {
@@ -254,14 +173,14 @@ func (e *Engine) enter(s *stream, c net.Conn) bool {
 		sock.Reset(c)
 		return false
 	}
-	return s.conns.attach(c) == nil
+	return s.Conns.Attach(c) == nil
 }
 
-func (e *Engine) leave(s *stream) {
+func (e *Engine) leave(s *stream.Stream) {
 	e.mu.Lock()
 	delete(e.streams, s)
 	e.mu.Unlock()
-	s.conns.close()
+	s.Conns.Close()
 }
 
 func (e *Engine) killAll() {
@@ -269,16 +188,16 @@ func (e *Engine) killAll() {
 	e.closing = true
 	e.mu.Unlock()
 	for _, s := range e.snapshot() {
-		s.conns.kill(errShutdown)
+		s.Conns.Kill(errShutdown)
 	}
 	close(e.over)
-	e.spares.Clear(true)
+	e.session.Spares.Clear(true)
 }
 
-func (e *Engine) snapshot() []*stream {
+func (e *Engine) snapshot() []*stream.Stream {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make([]*stream, 0, len(e.streams))
+	out := make([]*stream.Stream, 0, len(e.streams))
 	for s := range e.streams {
 		out = append(out, s)
 	}
@@ -289,15 +208,11 @@ func (e *Engine) snapshot() []*stream {
 // those that are no longer allowed. What is being decided meanwhile is decided
 // once more by its own goroutine.
 func (e *Engine) Recheck(ctx context.Context) {
-	e.generation.Add(1)
-	e.spares.Clear(false)
+	e.session.Generation.Add(1)
+	e.session.Spares.Clear(false)
 	for _, s := range e.snapshot() {
-		s.judged.recheck(ctx)
+		s.Judged.Recheck(ctx)
 	}
 }
 
-var (
-	errShutdown = errors.New("the session's network was closed")
-	errNoLonger = errors.New("no longer allowed after a policy change")
-	errNowRead  = errors.New("rules read the requests to this host since a policy change")
-)
+var errShutdown = errors.New("the session's network was closed")

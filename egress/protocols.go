@@ -4,7 +4,10 @@ import (
 	"context"
 
 	"cloister/egress/internal/dial"
-	"cloister/egress/verdict"
+	"cloister/egress/internal/postgres"
+	"cloister/egress/internal/shell"
+	"cloister/egress/internal/sshproxy"
+	"cloister/egress/internal/stream"
 )
 
 // A speaker serves a connection to s.target, which may be made, in one protocol.
@@ -13,25 +16,38 @@ import (
 // the protocol's own words. Only then does it dial (TLS where the protocol
 // upgrades to it, the server verified by s.e.upstream), send what it read, and
 // hand the rest to finishTunnel. What it cannot read it refuses.
-type speaker func(s *stream, ctx context.Context)
+type speaker func(ctx context.Context, s *stream.Stream)
 
 // speakers are the protocols that can be spoken, by the names that a Verdict has.
-func speakers() map[string]speaker {
-	return map[string]speaker{"postgres": servePostgres, "ssh": serveSSH}
+func (e *Engine) speakers() map[string]speaker {
+	return map[string]speaker{"postgres": postgres.Serve, "ssh": e.cfg.SSH.Serve}
 }
 
 // serveSpeaker serves a connection whose Verdict named a protocol.
-func (s *stream) serveSpeaker(ctx context.Context) {
-	serve := speakers()[s.judged.protocol]
+func (s connection) serveSpeaker(ctx context.Context) {
+	serve := s.engine.speakers()[s.Judged.Protocol]
 	if serve == nil {
-		s.refuseForm("a rule speaks of the protocol " + dial.Quote(s.judged.protocol) + ", which is not known here")
+		s.RefuseForm("a rule speaks of the protocol " + dial.Quote(s.Judged.Protocol) + ", which is not known here")
 		return
 	}
-	serve(s, ctx)
+	serve(ctx, s.Stream)
 }
 
-// login asks about the user who speaks.
-func (s *stream) login(ctx context.Context, l verdict.Login) verdict.Verdict {
-	return s.judged.ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: s.target, Via: s.via, Login: &l,
-		Detail: l.Detail()})
-}
+// A HostKey proves inside that a server is the one that was asked for, where rules
+// read SSH. Its keys never leave this process.
+type HostKey = shell.HostKey
+
+// NewHostKey makes the key of a session.
+func NewHostKey() (*HostKey, error) { return shell.NewHostKey() }
+
+// RestoreHostKey is the key that HostKey.Marshal wrote.
+func RestoreHostKey(text []byte) (*HostKey, error) { return shell.RestoreHostKey(text) }
+
+// SSH is what connections that speak SSH need.
+type SSH = sshproxy.Config
+
+// An Identity logs in to a server, and is kept outside.
+type Identity = sshproxy.Identity
+
+// An IdentityRequest is a login outside that an identity is to sign.
+type IdentityRequest = sshproxy.IdentityRequest

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,19 +14,28 @@ import (
 // The program's end of what is read is redact's alone: nothing here has the connection
 // below it, or the writer of the HTTP/2 library.
 func TestNothingPassesRedact(t *testing.T) {
-	opaque := map[string]bool{"serveHTTP": true, "serveHTTP2": true} // a tunnel of a proxy; frames of HTTP/2, whose handler is redact's
+	// A tunnel of a proxy; frames of HTTP/2, whose handler is redact's.
+	opaque := map[string]bool{"http1 ServeAll": true, "http2 Serve": true}
 	own := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", own, 0)
-	if err != nil {
-		t.Fatal(err)
+	var parsed []*ast.File
+	for _, dir := range []string{".", "internal/stream", "internal/request", "internal/http1", "internal/http2",
+		"internal/sshproxy", "internal/postgres"} {
+		packages, err := parser.ParseDir(token.NewFileSet(), dir, own, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range packages {
+			parsed = append(parsed, slices.Collect(maps.Values(p.Files))...)
+		}
 	}
 	var calls []string
-	for _, file := range packages["egress"].Files {
+	for _, file := range parsed {
 		for _, d := range file.Decls {
 			f, is := d.(*ast.FuncDecl)
 			if !is {
 				continue
 			}
+			in := file.Name.Name + " " + f.Name.Name
 			ast.Inspect(f, func(n ast.Node) bool {
 				sel, is := n.(*ast.SelectorExpr)
 				if !is {
@@ -34,17 +44,17 @@ func TestNothingPassesRedact(t *testing.T) {
 				of, _ := sel.X.(*ast.Ident)
 				switch name := sel.Sel.Name; {
 				case name == "ResponseWriter" && of != nil && of.Name == "http":
-					t.Errorf("%s has the library's own writer to the program", f.Name.Name)
-				case name == "Opaque" && !opaque[f.Name.Name]:
-					t.Errorf("%s takes the connection from under redact", f.Name.Name)
+					t.Errorf("%s has the library's own writer to the program", in)
+				case name == "Opaque" && !opaque[in]:
+					t.Errorf("%s takes the connection from under redact", in)
 				case of != nil && of.Name == "redact":
-					calls = append(calls, f.Name.Name+" "+name)
+					calls = append(calls, in+" "+name)
 				}
 				return true
 			})
 		}
 	}
-	for _, want := range []string{"serveHTTP Client", "intercept Client", "serveHTTP2 Handler"} {
+	for _, want := range []string{"http1 ServeAll Client", "egress intercept Client", "http2 Serve Handler"} {
 		if !slices.Contains(calls, want) {
 			t.Errorf("%s: no such call; the program's end is redact's", want)
 		}

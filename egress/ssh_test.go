@@ -127,7 +127,7 @@ func newSSHWorld(t testing.TB, answer verdict.Verdict, judge func(verdict.Login)
 	}
 	sw := &sshWorld{key: key, server: newSSHServer(t)}
 	change = append([]func(*egress.Config){func(c *egress.Config) {
-		c.SSH = egress.SSH{Key: key, Identity: func(_ context.Context, who egress.SSHLogin) (egress.Identity, error) {
+		c.SSH = egress.SSH{Key: key, Identity: func(_ context.Context, who egress.IdentityRequest) (egress.Identity, error) {
 			name := who.Identity
 			if name != "mine" {
 				return egress.Identity{}, errors.New("no such key")

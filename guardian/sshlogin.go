@@ -40,7 +40,7 @@ func (g *guardian) knownHosts() []string {
 
 // identity opens what a rule names, on the person's behalf. Each login that it signs is
 // recorded before, and asked about where the rule wants that.
-func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identity, error) {
+func (l *live) identity(ctx context.Context, who egress.IdentityRequest) (egress.Identity, error) {
 	host, err := l.g.o.resolver()()
 	if err != nil {
 		return egress.Identity{}, err
@@ -53,7 +53,7 @@ func (l *live) identity(ctx context.Context, who egress.SSHLogin) (egress.Identi
 }
 
 // allowLogin decides whether a key signs one login.
-func (l *live) allowLogin(ctx context.Context, who egress.SSHLogin, key ssh.PublicKey) error {
+func (l *live) allowLogin(ctx context.Context, who egress.IdentityRequest, key ssh.PublicKey) error {
 	r := court.Decide(ctx, &l.Context, court.Case{
 		Policy: func() court.Ruling {
 			r := court.Ruling{Verdict: policy.Verdict{Effect: policy.Allow}, Digest: l.Digest()}
@@ -97,7 +97,7 @@ func unsigned(r court.Ruling) string {
 }
 
 // askLogin is what a person is asked about one signature.
-func askLogin(who egress.SSHLogin, key ssh.PublicKey) approval.Ask {
+func askLogin(who egress.IdentityRequest, key ssh.PublicKey) approval.Ask {
 	return approval.Ask{
 		Kind: approval.Secret, Subject: who.User + "@" + who.Authority.String() + " " + ssh.FingerprintSHA256(key),
 		Title:  "log in to " + who.Authority.String() + " as " + who.User,

@@ -137,11 +137,14 @@ func (s *Server) peer(ctx context.Context, c *net.UnixConn) (err error) {
 		return err
 	}
 	p := &peer{s: s, uid: who.UID, conn: passfd.New(c, nil, maxLine)}
-	if err := s.enter(who.UID); err != nil {
+	if p.account, err = account(who.UID); err == nil {
+		err = s.enter(p.account)
+	}
+	if err != nil {
 		p.refuse(err)
 		return err
 	}
-	defer s.leave(who.UID)
+	defer s.leave(p.account)
 	defer p.conn.Discard() // counted: the file system of a peer's may let no descriptor be closed
 	if err := p.send(Said{Objects: lsm.Version()}); err != nil {
 		return nil // a peer that looks whether this is there
@@ -165,6 +168,7 @@ func (s *Server) peer(ctx context.Context, c *net.UnixConn) (err error) {
 type peer struct {
 	s       *Server
 	uid     int
+	account int // the uid that it is counted for
 	conn    *passfd.Conn
 	session lsm.Backend
 	silent  chan struct{} // closed when no event is sent any more
@@ -292,7 +296,7 @@ func (p *peer) collect(list []Object, files []*os.File) {
 		p.failed = fmt.Errorf("uid %d: a policy of more than %d objects", p.uid, maxObjects)
 	}
 	if p.failed == nil {
-		p.failed = p.s.hold(p.uid, len(list))
+		p.failed = p.s.hold(p.account, len(list))
 	}
 	if p.failed != nil {
 		closeAll(files)
@@ -352,7 +356,7 @@ func (p *peer) release(list *[]object) {
 	for _, o := range *list {
 		o.file.Close()
 	}
-	_ = p.s.hold(p.uid, -len(*list))
+	_ = p.s.hold(p.account, -len(*list))
 	*list = nil
 }
 

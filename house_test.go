@@ -100,6 +100,7 @@ var packages = map[string]string{
 	"bench/dressed":             "devcontainers, beside their images without one",
 	"bench/facts":               "what the kernel says of the machine, for those who read figures",
 	"bench/listed":              "what statements about files and programs cost",
+	"bench/forked":              "forks of a memory beside runsc's own",
 	"bench/overlays":            "kept workspaces, beside what else keeps a moment of a folder",
 	"bench/working":             "npm, git and Go in an overlay beside a live workspace",
 	"bench/streams":             "a server of events that say when they were sent, for the bench",

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"cloister/bench/facts"
 )
 
 // idleConnections are as many as a session may have at once, less a few.
@@ -68,7 +70,7 @@ func (w *world) idle(ctx context.Context, y *way, guardian, many int) error {
 		return err
 	}
 	settle(ctx)
-	before, err := pss(guardian)
+	before, err := facts.PSS(guardian)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (w *world) idle(ctx context.Context, y *way, guardian, many int) error {
 		return err
 	}
 	settle(ctx)
-	with, err := pss(guardian)
+	with, err := facts.PSS(guardian)
 	if err != nil {
 		return err
 	}

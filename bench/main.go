@@ -91,6 +91,7 @@ func measurements() []measurement {
 		{"version", measureVersion},
 		{"start", measureStart},
 		{"kernels", measureKernels},
+		{"forked", measureForked},
 		{"memory", measureMemory},
 		{"tunnel", measureTunnel},
 		{"dns", measureDNS},

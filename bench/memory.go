@@ -5,46 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"cloister/bench/facts"
 )
-
-// pss is the proportional set size of a process in bytes: what it alone holds,
-// with its share of what it shares.
-func pss(pid int) (float64, error) {
-	text := facts.Field("/proc/"+strconv.Itoa(pid)+"/smaps_rollup", "Pss")
-	kib, err := strconv.ParseFloat(strings.TrimSuffix(text, " kB"), 64)
-	if err != nil {
-		return 0, fmt.Errorf("memory of %d: %w", pid, err)
-	}
-	return kib * 1024, nil
-}
-
-// children lists a process and everything below it.
-func children(pid int) []int {
-	out := []int{pid}
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return out
-	}
-	for _, l := range lists {
-		text, err := os.ReadFile(l)
-		if err != nil {
-			continue // a thread that ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			if id, err := strconv.Atoi(word); err == nil {
-				out = append(out, children(id)...)
-			}
-		}
-	}
-	return out
-}
 
 // idle is what cloisters weigh: the guardian, and the processes of each.
 type idle struct{ guardian, ours, payload float64 }
@@ -52,7 +18,7 @@ type idle struct{ guardian, ours, payload float64 }
 func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 	var sum idle
 	var err error
-	if sum.guardian, err = pss(guardian); err != nil {
+	if sum.guardian, err = facts.PSS(guardian); err != nil {
 		return sum, err
 	}
 	out, err := w.said(ctx, w.cloister, "list", "--json")
@@ -65,14 +31,14 @@ func (w *world) weigh(ctx context.Context, guardian int) (idle, error) {
 	}
 	for _, s := range list {
 		var counted []int
-		for _, pid := range children(s.PID) {
+		for _, pid := range facts.Children(s.PID) {
 			// A cloister's first process is a clone that shares its shim's memory:
 			// both show all of it, and it is there once.
 			if slices.ContainsFunc(counted, func(other int) bool { return sharesMemory(other, pid) }) {
 				continue
 			}
 			counted = append(counted, pid)
-			size, err := pss(pid)
+			size, err := facts.PSS(pid)
 			if err != nil {
 				return sum, err
 			}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"cloister/bench/facts"
 )
 
 // way is one path from a client to the server.
@@ -98,7 +100,7 @@ func (y *way) close() error {
 func worked(pid int) func() (float64, error) {
 	return func() (float64, error) {
 		sum := 0.0
-		for _, id := range children(pid) {
+		for _, id := range facts.Children(pid) {
 			text, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/stat")
 			if err != nil {
 				return 0, fmt.Errorf("cpu time: %w", err)

@@ -57,6 +57,9 @@ func (a *Commands) forkMemory(
 	if err != nil {
 		return err
 	}
+	if err := memory.Fits(w, c, count); err != nil {
+		return err
+	}
 	forks, err := h.Fork(ctx, w, c.ID, count)
 	if err != nil {
 		return err

@@ -1,0 +1,47 @@
+package memory
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"cloister/state/store"
+)
+
+// Fits refuses forks of a checkpoint's memory that the machine has no room for: each has a copy of all
+// of it, and shares nothing with the others but the page cache of the image.
+func Fits(w *store.Workspace, c store.Checkpoint, count int) error {
+	s, err := Of(w, c)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return fmt.Errorf("fork: look at the machine's memory: %w", err)
+	}
+	free, err := available(string(text))
+	if err != nil {
+		return err
+	}
+	return fits(int64(count), s.Bytes(), free)
+}
+
+func fits(count, each, free int64) error {
+	const mib = 1 << 20
+	if each > 0 && count > free/each {
+		return fmt.Errorf("fork: %d forks need %d MiB of memory, %d each, and %d MiB are free: fork fewer", count,
+			count*each/mib, each/mib, free/mib)
+	}
+	return nil
+}
+
+// available is what the kernel says that programs can have without swapping, in bytes.
+func available(meminfo string) (int64, error) {
+	for line := range strings.Lines(meminfo) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
+			return kib << 10, nil
+		}
+	}
+	return 0, fmt.Errorf("fork: the kernel does not say how much memory is free")
+}

@@ -8,5 +8,6 @@ import (
 
 // TestConformance holds the driver to what a driver is: a boot for each run of a case.
 func TestConformance(t *testing.T) {
-	sandboxtest.Run(t, built(t), sandboxtest.WatchesInside, sandboxtest.PipesInside)
+	sandboxtest.Run(t, built(t), sandboxtest.WatchesInside, sandboxtest.PipesInside,
+		sandboxtest.InputOnce)
 }

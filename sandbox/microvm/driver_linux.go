@@ -187,7 +187,7 @@ func (d *Driver) order(s sandbox.Spec, w sandbox.Wiring, p parts, kvm bool) (mon
 	}
 	return monitor.Order{
 		Layers: monitor.LeftOut(),
-		QEMU:   p.qemu, Server: p.server, Memory: memory, CPUs: cpusOf(s.Limits), KVM: kvm,
+		QEMU:   p.qemu, Server: p.server, Memory: memory, CPUs: cpusOf(s.Limits), KVM: kvm, Code: codeOf(s.Limits),
 		View: native.ViewPath, State: native.StatePath, Boot: bootWithin, Writable: plan.Writable(s), Command: command(s, w),
 		Setup: monitor.Setup{Host: plan.Hostname(s.Name), Network: s.Network, Pids: uint64(plan.Pids(s.Limits)),
 			Files: min(files.Cur, 1<<20), Terminal: sandbox.MaxTerminals,
@@ -222,6 +222,17 @@ func memoryOf(l sandbox.Limits) (int64, error) {
 		return 0, fmt.Errorf("start microvm: look at the memory: %w", err)
 	}
 	return max(leastMemory, min(mostMemory, int64(info.Totalram)*int64(info.Unit)/2/mib)), nil
+}
+
+// What QEMU may keep of translated code, in MiB: by itself it takes up to 1 GiB, which is beside the guest's
+// memory. The least of a limit is within besideMemory.
+const mostCode, leastCode = 512, 64
+
+func codeOf(l sandbox.Limits) int64 {
+	if l.Memory > 0 {
+		return leastCode
+	}
+	return mostCode
 }
 
 // mostCPUs bounds the processors of a guest where none are asked for.

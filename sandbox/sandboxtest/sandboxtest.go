@@ -41,6 +41,8 @@ const (
 	PipesInside Difference = "named pipes inside alone"
 	// Niceness: any process may call itself more important, among the cloister's own.
 	Niceness Difference = "priorities among its own"
+	// InputOnce: a file that is a command's input is carried to it, so that it can be read once.
+	InputOnce Difference = "input that is read once"
 )
 
 func (h *Harness) differ(d Difference) bool { return slices.Contains(h.differs, d) }

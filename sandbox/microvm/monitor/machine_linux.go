@@ -177,7 +177,7 @@ func SystemFolders() []string { return []string{"/usr", "/lib", "/lib64", "/lib3
 
 // words are how QEMU is called. There is no network device, and nothing that this does not name.
 func (m *machine) words(view string) []string {
-	accel, cpu := "tcg,thread=multi", "max"
+	accel, cpu := fmt.Sprintf("tcg,thread=multi,tb-size=%d", m.o.Code), "max"
 	kernel := "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=" + kernel.Program +
 		" 8250.nr_uarts=1 i8042.noaux i8042.nokbd random.trust_cpu=on audit=0 lsm=landlock,yama"
 	if m.o.KVM {

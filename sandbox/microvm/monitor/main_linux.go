@@ -28,6 +28,7 @@ type Order struct {
 	Memory   int64  `json:"memory"` // of the guest, in MiB
 	CPUs     int    `json:"cpus"`
 	KVM      bool   `json:"kvm"`
+	Code     int64  `json:"code"` // what QEMU may keep of translated code where it emulates, in MiB
 	View     string `json:"view"`
 	State    string `json:"state"`
 	Command  Command

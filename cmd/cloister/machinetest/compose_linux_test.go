@@ -95,9 +95,9 @@ proxy:
 	lap("the service's first answer")
 	looks := map[string]string{
 		// A container has no way out but the gate.
-		"$COMPOSE exec -T app busybox wget -T 20 -O - http://forbidden.example/":                                                      "",
-		"$COMPOSE exec -T app busybox wget -T 20 -O - http://198.51.100.7/":                                                           "",
-		"docker run --rm --privileged --net=host registry.example/team/database:1 busybox wget -T 20 -O - http://forbidden.example/x": "",
+		"$COMPOSE exec -T app client get http://forbidden.example/":                                                      "",
+		"$COMPOSE exec -T app client get http://198.51.100.7/":                                                           "",
+		"docker run --rm --privileged --net=host registry.example/team/database:1 client get http://forbidden.example/x": "",
 	}
 	for script, want := range looks {
 		if out, status := w.sh("e", script); status == 0 || !strings.Contains(out, want) {
@@ -134,22 +134,28 @@ services:
     image: registry.example/team/database:1
     depends_on: [db]
     ports: ["8080:8080"]
-    command:
-      - busybox
-      - sh
-      - -c
-      - |
-        busybox mkdir -p /www
-        until redis-cli -h db incr visits >/www/count; do busybox sleep 1; done
-        echo visits $$(redis-cli -h db get visits) >/www/visits
-        exec busybox httpd -f -p 8080 -h /www
+    command: [client, serve, ":8080"]
 `
 
-// push puts an image of a folder into a registry.
+// push puts an image of a folder into a registry, with this program as its client.
 func push(t *testing.T, images *asked, root, as string) {
 	t.Helper()
 	var text bytes.Buffer
 	to := tar.NewWriter(&text)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err == nil {
+		err = to.WriteHeader(&tar.Header{Name: "usr/bin/" + clientName, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg})
+	}
+	if err == nil {
+		_, err = to.Write(program)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := filepath.WalkDir(root, func(at string, e fs.DirEntry, err error) error {
 		if err != nil || at == root {
 			return err

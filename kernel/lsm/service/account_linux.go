@@ -16,7 +16,7 @@ import (
 // subIDs is where uids are given to users besides their own (subuid(5)).
 const subIDs = "/etc/subuid"
 
-// account is the user whom a uid is counted for, as the file of subordinate uids has it now.
+// account is the user that a uid is counted for, as the file of subordinate uids has it now.
 func account(uid int) (int, error) {
 	f, err := os.Open(subIDs)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +36,9 @@ func account(uid int) (int, error) {
 	})
 }
 
-// ownerOf is whose a uid is: a user's to whom a line NAME:FIRST:COUNT gives it, or else its own. All uids of a line
-// whose user is not known are counted as its first, and a line that says nothing is passed over, as newuidmap does.
+// ownerOf is whose a uid is: that of the user who has it by a line NAME:FIRST:COUNT, or else its own.
+// All uids of a line with an unknown user are counted as its first one. A line that says nothing is
+// passed over, as newuidmap does.
 func ownerOf(text io.Reader, uid int, find func(name string) (int, bool)) (int, error) {
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {

@@ -483,7 +483,13 @@ func TestClusterLeftovers(t *testing.T) {
 		if left := c.pods(); !strings.Contains(left, "Running") {
 			t.Errorf("a living session's pod was deleted: %s", left)
 		}
-		if err := d.Leftovers(t.Context(), nil); err != nil {
+		if err := d.Leftovers(t.Context(), nil); err != nil { // it began after that was asked
+			t.Error(err)
+		}
+		if left := c.pods(); !strings.Contains(left, "Running") {
+			t.Errorf("the pod of a shim that lives was deleted: %s", left)
+		}
+		if err := c.driver().Leftovers(t.Context(), nil); err != nil { // as after the shim's end
 			t.Error(err)
 		}
 	})

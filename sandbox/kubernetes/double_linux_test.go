@@ -106,7 +106,9 @@ func double(dir string, args []string) int {
 		return doubleGet(dir)
 	case "delete":
 		if _, err := os.Stat(at("pods")); err == nil {
-			return doubleDelete(dir, args[2:])
+			if code := doubleDelete(dir, args[2:]); code != 0 {
+				return code
+			}
 		}
 		if err := os.Remove(at("pod")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return say(err.Error())
@@ -157,6 +159,7 @@ type world struct {
 	t      *testing.T
 	dir    string
 	driver *kubernetes.Driver
+	folder string
 	level  kubernetes.Level
 	binds  []sandbox.Bind
 	// refusals is the socket that the guardian would read.
@@ -208,7 +211,8 @@ const canary = `{"no_new_privs":true,"seccomp":true,"uid":1000,"gate":true,"proo
 
 // remake makes the driver of the level.
 func (w *world) remake() {
-	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: short(w.t), Look: patience,
+	w.folder = short(w.t)
+	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: w.folder, Look: patience,
 		Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"}, Trusted: func(string) error { return nil }})
 }
 

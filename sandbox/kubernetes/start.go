@@ -22,6 +22,7 @@ type owned struct {
 	d    *Driver
 	pod  string
 	dir  string
+	held *os.File // dir, locked while this process has the pod
 	stop context.CancelFunc
 	over chan struct{} // closed when the gate's connection has ended
 	shim *link.Shim
@@ -48,6 +49,9 @@ func (o *owned) close(ctx context.Context) error {
 			o.err = fmt.Errorf("the pod %s may be there still, and each sweep asks for its end: %w", o.pod, o.err)
 		}
 		o.err = errors.Join(o.err, os.RemoveAll(o.dir))
+		if o.held != nil {
+			o.err = errors.Join(o.err, o.held.Close())
+		}
 	})
 	return o.err
 }
@@ -107,6 +111,9 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 			g.Close()
 		}
 	}()
+	if made.held, err = hold(made.dir); err != nil {
+		return nil, err
+	}
 	proof := rand.Text()
 	shim := link.NewShim(link.Setup{Files: p.files, Links: p.links, Proof: proof}, streams, questions)
 	made.shim = shim

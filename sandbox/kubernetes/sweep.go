@@ -3,11 +3,17 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
 )
@@ -30,6 +36,10 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 	if err != nil {
 		return fmt.Errorf("list the cluster's pods: %w", err)
 	}
+	over, err = d.unheld(over)
+	if err != nil {
+		return err
+	}
 	for names := range slices.Chunk(over, batchOf) {
 		args := slices.Concat([]string{"delete", "pod"}, names,
 			[]string{"--ignore-not-found", "--wait=false", "--grace-period=1"})
@@ -38,6 +48,47 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 		}
 	}
 	return nil
+}
+
+// hold locks a pod's folder, before there is the pod. The lock ends with this process.
+func hold(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// unheld leaves out the pods that a process of this host has: sessions that began after it was asked
+// which ones live. What a process that was killed left of its folder is removed.
+func (d *Driver) unheld(names []string) ([]string, error) {
+	list, err := os.ReadDir(d.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range list {
+		at := slices.Index(names, prefix+strings.ToLower(e.Name()))
+		if at < 0 {
+			continue
+		}
+		dir := filepath.Join(d.o.Dir, e.Name())
+		f, err := hold(dir)
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			names = slices.Delete(names, at, at+1)
+		case errors.Is(err, fs.ErrNotExist): // it has just ended
+		case err != nil:
+			return nil, err
+		default:
+			if err := errors.Join(os.RemoveAll(dir), f.Close()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
 }
 
 // over names the pods of this instance whose sessions are none of these. It reads a page at a time, so

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"cloister/sandbox"
 )
 
 // object is JSON.
@@ -131,5 +133,38 @@ func TestDoubleSweep(t *testing.T) {
 	w.set("refuse-get", forbidden)
 	if err := w.driver.Leftovers(t.Context(), live); err == nil || !strings.Contains(err.Error(), "Forbidden") {
 		t.Error(err)
+	}
+}
+
+// TestDoubleSweepYoung: a sweep that was told which sessions live before one began leaves the pod of that
+// one alone, and removes it when its shim is gone, with the folder that it left.
+func TestDoubleSweepYoung(t *testing.T) {
+	w := build(t, true, running)
+	if err := writePods(w.dir, []swept{{"cloister-s1", "s1", "me", false}}); err != nil {
+		t.Fatal(err)
+	}
+	leaves := func(want int) {
+		t.Helper()
+		if err := w.driver.Leftovers(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		if left, err := readPods(w.dir); err != nil || len(left) != want {
+			t.Errorf("left are %v, %v", left, err)
+		}
+	}
+	_, _, _, err := w.run([]string{"true"}, func(sandbox.Box) { leaves(1) })
+	if err != nil {
+		t.Error(err)
+	}
+	if err := writePods(w.dir, []swept{{"cloister-s1", "s1", "me", false}}); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(w.folder, "S1")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	leaves(0)
+	if _, err := os.Stat(left); err == nil {
+		t.Error("its folder is left")
 	}
 }

@@ -75,8 +75,12 @@ func increment() (string, error) {
 		return "", err
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
-	if n, ok := strings.CutPrefix(strings.TrimSpace(line), ":"); ok && err == nil {
-		return n, nil
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("the database answered %q, %v", line, err)
+	n, ok := strings.CutPrefix(strings.TrimSpace(line), ":")
+	if !ok {
+		return "", fmt.Errorf("the database answered %q", line)
+	}
+	return n, nil
 }

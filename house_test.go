@@ -202,6 +202,7 @@ var packages = map[string]string{
 	"serve/people":              "persons by the tokens of their OpenID provider",
 	"serve/rates":               "what tenants do with a server, counted",
 	"serve/templates":           "what a tenant's sandboxes can be made of, by name",
+	"guardian/filequestions":    "what a person is asked about a file that is held closed",
 	"guardian/acts":             "records of what our other programs do for a session or a tenant",
 	"guardian/devices":          "what waits, for paired phones, and their answers",
 	"guardian/question":         "a question as it is put on screens",

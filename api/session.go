@@ -311,6 +311,24 @@ type FileEvent struct {
 	More    uint64    `json:"more,omitempty"`   // like it, which are not listed
 }
 
+// FileQuestion is what a person is asked about a file that is held closed until the answer.
+type FileQuestion struct {
+	Path    string    `json:"path"`
+	Write   bool      `json:"write,omitempty"` // to read and to write; otherwise to read
+	Rule    string    `json:"rule,omitempty"`
+	Program string    `json:"program,omitempty"` // as it calls itself
+	PID     int       `json:"pid,omitempty"`
+	Size    int64     `json:"size"`
+	Time    time.Time `json:"time"`             // when it was last written
+	Digest  string    `json:"digest,omitempty"` // of the content that is handed in
+}
+
+// FileAnswer is what became of it.
+type FileAnswer struct {
+	Allow  bool   `json:"allow"`
+	Reason string `json:"reason"`
+}
+
 // FrameType says which member of a Frame is set.
 type FrameType string
 

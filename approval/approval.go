@@ -30,6 +30,7 @@ const (
 	Request  Kind = "request"  // one HTTP request, METHOD HOST:PORT/PATH
 	MCP      Kind = "mcp"      // a tool of an MCP server, SERVER/TOOL
 	Secret   Kind = "secret"   // one secret to one destination, NAME METHOD HOST:PORT
+	File     Kind = "file"     // a file that is opened, read PATH or write PATH
 )
 
 // Scope is how long an answer holds.
@@ -104,7 +105,7 @@ const (
 	Expired    Outcome = "expired"    // nobody answered in time
 	Withdrawn  Outcome = "withdrawn"  // nobody waits for it any more
 	Superseded Outcome = "superseded" // the policy changed: ask policy again
-	Unwatched  Outcome = "unwatched"  // nobody could see it
+	Unwatched  Outcome = "unwatched"  // no person could see it
 	Overflow   Outcome = "overflow"   // the session asks too much
 	Unrecorded Outcome = "unrecorded" // the record could not be written
 )

@@ -51,11 +51,13 @@ const (
 	DecisionHostexec DecisionKind = "hostexec" // its subject is the digest of a command
 	DecisionMCP      DecisionKind = "mcp"      // its subject is SERVER/TOOL
 	DecisionSecret   DecisionKind = "secret"   // NAME METHOD HOST:PORT
+	DecisionFile     DecisionKind = "file"     // read PATH or write PATH
 )
 
 func (Answered) words() []string { return []string{string(AnsweredAllow), string(AnsweredDeny)} }
 func (DecisionKind) words() []string {
-	return []string{string(DecisionNetwork), string(DecisionHostexec), string(DecisionMCP), string(DecisionSecret)}
+	return []string{string(DecisionNetwork), string(DecisionHostexec), string(DecisionMCP), string(DecisionSecret),
+		string(DecisionFile)}
 }
 
 // Decisions is one file of them.

@@ -12,6 +12,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/guardian/court"
+	"cloister/guardian/filequestions"
 	"cloister/guardian/instance"
 	"cloister/guardian/question"
 	"cloister/guardian/sessionctx"
@@ -124,6 +125,14 @@ func (g *guardian) getApproval(_ http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	return question.Shown(i), nil
+}
+
+func (g *guardian) postFile(_ http.ResponseWriter, r *http.Request) (any, error) {
+	l, err := g.running(r.PathValue("name"))
+	if err == nil {
+		return filequestions.Serve(l.ctx, r, &l.Context, l)
+	}
+	return nil, err
 }
 
 func (g *guardian) postApprove(_ http.ResponseWriter, r *http.Request) (any, error) {

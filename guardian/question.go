@@ -81,8 +81,8 @@ func (l *live) settled(i approval.Item) bool {
 	if i.Kind == approval.MCP {
 		return l.tools.Settled(i.Subject)
 	}
-	if i.Kind == approval.Secret {
-		_, answered := l.Remembered(config.DecisionSecret, i.Subject)
+	if i.Kind == approval.Secret || i.Kind == approval.File {
+		_, answered := l.Remembered(config.DecisionKind(i.Kind), i.Subject)
 		return answered
 	}
 	if i.Kind != approval.Network {
@@ -92,8 +92,7 @@ func (l *live) settled(i approval.Item) bool {
 	if err != nil {
 		return true // the policy is asked again
 	}
-	v := court.Judge(l.Snapshot.Load(), policy.Request{
+	return court.Judge(l.Snapshot.Load(), policy.Request{
 		Action: policy.NetworkConnect, Authority: a, Session: l.Info.Name, Project: l.Info.Project, Agent: l.Info.Agent,
-	})
-	return v.Effect != policy.Ask
+	}).Effect != policy.Ask
 }

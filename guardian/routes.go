@@ -73,6 +73,8 @@ func Routes() []Route {
 		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server", nil, (*guardian).postTool},
 		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, ofActs((*acts.Service).Editor)},
 		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files", nil, ofActs((*acts.Service).Files)},
+		{api.PathSessions + "/{name}/file", Nobody, Owner,
+			"ask a person about a file that is held closed, and wait", nil, (*guardian).postFile},
 		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},

@@ -73,6 +73,11 @@ type Statement struct {
 	Permitted []PermittedPath
 }
 
+// Asks reports whether a person is asked about what it closes.
+func (s *Statement) Asks() bool {
+	return slices.ContainsFunc(s.Closed, func(c ClosedPath) bool { return c.Ask.Any() })
+}
+
 // Residue is the word with which a person accepts that a statement is not kept.
 func (s *Statement) Residue() string {
 	if strings.HasPrefix(s.Rule, s.Origin.File+"#") {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloister/policy"
+	"cloister/policy/filerule"
 )
 
 // Each kind of statement about files is either in the view, path by path, or
@@ -17,26 +18,32 @@ func TestFileStatements(t *testing.T) {
 		hold   policy.Hold
 		closed []closed
 	}{
-		"a file":       {`forbid (principal, action == Action::"FileOpen", resource == File::"/etc/passwd");`, policy.InView, []closed{{Path: "/etc/passwd"}}},
-		"a folder":     {`forbid (principal, action == Action::"FileOpenReadOnly", resource) when { resource in [Dir::"/opt/keys/"] };`, policy.InView, []closed{{Path: "/opt/keys", Dir: true}}},
-		"writing":      {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/p/x");`, policy.InView, []closed{{Path: "/p/x", Dir: true, Write: true}}},
-		"mixed":        {`forbid (principal, action == Action::"FileOpen", resource) when { resource in [Dir::"/a/../b/", File::"/c"] };`, policy.InView, []closed{{Path: "/b", Dir: true}, {Path: "/c"}}},
-		"a program":    {`forbid (principal, action == Action::"ProcessExec", resource == File::"/usr/bin/curl");`, policy.InView, []closed{{Path: "/usr/bin/curl"}}},
-		"programs":     {`forbid (principal, action == Action::"ProcessExec", resource in Dir::"/usr/bin/");`, policy.InKernel, []closed{{Path: "/usr/bin", Dir: true, Exec: true}}},
-		"everything":   {`forbid (principal, action == Action::"FileOpen", resource);`, policy.Unkept, nil},
-		"root":         {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/");`, policy.Unkept, nil},
-		"relative":     {`forbid (principal, action == Action::"FileOpen", resource == File::"etc/passwd");`, policy.Unkept, nil},
-		"wildcard":     {`forbid (principal, action == Action::"FileOpen", resource == File::"/etc/*");`, policy.Unkept, nil},
-		"an agent":     {`forbid (principal in Agent::"codex", action == Action::"FileOpen", resource == File::"/c");`, policy.Unkept, nil},
-		"unless":       {`forbid (principal, action == Action::"FileOpen", resource in Dir::"/c") unless { resource == File::"/c/d" };`, policy.Unkept, nil},
-		"or else":      {`forbid (principal, action == Action::"FileOpen", resource) when { resource == File::"/c" || principal in Agent::"x" };`, policy.Unkept, nil},
-		"ask":          {`@ask permit (principal, action == Action::"FileOpen", resource == File::"/c");`, policy.Unkept, nil},
-		"a narrow one": {`permit (principal, action == Action::"FileOpen", resource in Dir::"/workspace/");`, policy.InList, nil},
-		"to read all":  {`permit (principal, action == Action::"FileOpenReadOnly", resource);`, policy.InList, nil},
-		"of an agent":  {`permit (principal in Agent::"codex", action == Action::"ProcessExec", resource == File::"/c");`, policy.Unkept, nil},
-		"by pattern":   {`permit (principal, action == Action::"FileOpen", resource == File::"/c/*");`, policy.Unkept, nil},
-		"a wide one":   {`permit (principal, action in [Action::"FileOpen", Action::"FileOpenReadWrite"], resource) when { resource in [Dir::"/"] };`, policy.Kept, nil},
-		"two kinds":    {`forbid (principal, action in [Action::"FileOpen", Action::"ProcessExec"], resource in Dir::"/c");`, policy.InKernel, []closed{{Path: "/c", Dir: true}, {Path: "/c", Dir: true, Exec: true}}},
+		"a file":     {`forbid (principal, action == Action::"FileOpen", resource == File::"/etc/passwd");`, policy.InView, []closed{{Path: "/etc/passwd"}}},
+		"a folder":   {`forbid (principal, action == Action::"FileOpenReadOnly", resource) when { resource in [Dir::"/opt/keys/"] };`, policy.InView, []closed{{Path: "/opt/keys", Dir: true}}},
+		"writing":    {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/p/x");`, policy.InView, []closed{{Path: "/p/x", Dir: true, Write: true}}},
+		"mixed":      {`forbid (principal, action == Action::"FileOpen", resource) when { resource in [Dir::"/a/../b/", File::"/c"] };`, policy.InView, []closed{{Path: "/b", Dir: true}, {Path: "/c"}}},
+		"a program":  {`forbid (principal, action == Action::"ProcessExec", resource == File::"/usr/bin/curl");`, policy.InView, []closed{{Path: "/usr/bin/curl"}}},
+		"programs":   {`forbid (principal, action == Action::"ProcessExec", resource in Dir::"/usr/bin/");`, policy.InKernel, []closed{{Path: "/usr/bin", Dir: true, Exec: true}}},
+		"everything": {`forbid (principal, action == Action::"FileOpen", resource);`, policy.Unkept, nil},
+		"root":       {`forbid (principal, action == Action::"FileOpenReadWrite", resource in Dir::"/");`, policy.Unkept, nil},
+		"relative":   {`forbid (principal, action == Action::"FileOpen", resource == File::"etc/passwd");`, policy.Unkept, nil},
+		"wildcard":   {`forbid (principal, action == Action::"FileOpen", resource == File::"/etc/*");`, policy.Unkept, nil},
+		"an agent":   {`forbid (principal in Agent::"codex", action == Action::"FileOpen", resource == File::"/c");`, policy.Unkept, nil},
+		"unless":     {`forbid (principal, action == Action::"FileOpen", resource in Dir::"/c") unless { resource == File::"/c/d" };`, policy.Unkept, nil},
+		"or else":    {`forbid (principal, action == Action::"FileOpen", resource) when { resource == File::"/c" || principal in Agent::"x" };`, policy.Unkept, nil},
+		"ask": {`@ask permit (principal, action == Action::"FileOpen", resource == File::"/c");`, policy.InView,
+			[]closed{{Path: "/c", Ask: filerule.Asks{Read: true, Write: true}}}},
+		"ask to write": {`@ask permit (principal, action == Action::"FileOpenReadWrite", resource == File::"/c");`, policy.InView,
+			[]closed{{Path: "/c", Write: true, Ask: filerule.Asks{Write: true}}}},
+		"ask, a folder":  {`@ask permit (principal, action == Action::"FileOpen", resource in Dir::"/c");`, policy.Unkept, nil},
+		"ask, a program": {`@ask permit (principal, action == Action::"ProcessExec", resource == File::"/c");`, policy.Unkept, nil},
+		"ask, all":       {`@ask permit (principal, action == Action::"FileOpen", resource);`, policy.Unkept, nil},
+		"a narrow one":   {`permit (principal, action == Action::"FileOpen", resource in Dir::"/workspace/");`, policy.InList, nil},
+		"to read all":    {`permit (principal, action == Action::"FileOpenReadOnly", resource);`, policy.InList, nil},
+		"of an agent":    {`permit (principal in Agent::"codex", action == Action::"ProcessExec", resource == File::"/c");`, policy.Unkept, nil},
+		"by pattern":     {`permit (principal, action == Action::"FileOpen", resource == File::"/c/*");`, policy.Unkept, nil},
+		"a wide one":     {`permit (principal, action in [Action::"FileOpen", Action::"FileOpenReadWrite"], resource) when { resource in [Dir::"/"] };`, policy.Kept, nil},
+		"two kinds":      {`forbid (principal, action in [Action::"FileOpen", Action::"ProcessExec"], resource in Dir::"/c");`, policy.InKernel, []closed{{Path: "/c", Dir: true}, {Path: "/c", Dir: true, Exec: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := policy.FileStatements([]policy.CedarFile{{Name: "f.cedar", Text: []byte(tc.text)}})
@@ -54,7 +61,7 @@ func TestFileStatements(t *testing.T) {
 				t.Errorf("named %s at %s", st.Residue(), st.Origin)
 			}
 			// What only the kernel keeps says both: by what, and why nothing else does.
-			if (st.Hold <= policy.InList) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "") {
+			if (st.Hold <= policy.InList || st.Asks()) != (st.Why != "") || (st.Hold == policy.Unkept) != (st.By == "") {
 				t.Errorf("by %q, but %q", st.By, st.Why)
 			}
 		})

@@ -79,6 +79,9 @@ type Wiring struct {
 	// Watched is given what the Spec's Watched wants reported, by one goroutine. Where it is nil
 	// nothing is watched.
 	Watched func(FileEvent)
+	// Ask asks a person about a use of what the Spec's Asked name, and waits. Without an error it
+	// is allowed. Where it is nil, a Spec that has some is refused.
+	Ask func(context.Context, FileQuestion) error
 	// Left is given what goes on to report, when a command that joined has ended before what it
 	// left running. It is the taker's. Where it is nil, Wait waits for that as well.
 	Left func(Recorder)
@@ -110,6 +113,19 @@ type FileEvent struct {
 	Unseen  string    `json:"unseen,omitempty"` // why so many as More says were not seen one by one
 	// More is how many events like it were not listed since, or of any kind found no room.
 	More uint64 `json:"more,omitempty"`
+}
+
+// FileQuestion is what a person is asked about a file that is held closed.
+type FileQuestion struct {
+	Path    string `json:"path"`
+	Write   bool   `json:"write,omitempty"` // to read and to write; otherwise to read
+	Rule    string `json:"rule"`
+	Program string `json:"program"` // as it calls itself
+	PID     int    `json:"pid"`     // as the host numbers it
+	// What is handed in after a yes.
+	Size   int64     `json:"size"`
+	Time   time.Time `json:"time"`             // when it was last written
+	Digest string    `json:"digest,omitempty"` // of its content, sha256:HEX, where that is what is handed in
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are

@@ -209,6 +209,8 @@ type Judged struct {
 	// not begin with /. Whatever it names is judged by its name, when that is used.
 	Glob bool      `json:"glob,omitempty"`
 	In   GuestPath `json:"in,omitempty"`
+	// Asked says that the rule has a person asked, where that is possible.
+	Asked bool `json:"asked,omitempty"`
 	// What is forbidden. Write is everything that changes it, Exec also to map it as code.
 	Read  bool `json:"read,omitempty"`
 	Write bool `json:"write,omitempty"`
@@ -229,6 +231,22 @@ type Watched struct {
 	Rules  []Judged `json:"rules,omitempty"`
 	// Permits lead to reports of what they do not permit.
 	Permits Permits `json:"permits,omitzero"`
+	// Asked are files that the view closes, and that a person may have handed in. A driver that
+	// cannot hold a call refuses to start.
+	Asked []Asked `json:"asked,omitempty"`
+}
+
+// Asked is a file about which a person is asked when it is opened.
+type Asked struct {
+	Path   GuestPath `json:"path"`
+	Source HostPath  `json:"source"` // the file that is closed at Path
+	// Owned is the host's folder or file with whose owner's rights it is shown; empty where it
+	// is shown with those of everybody.
+	Owned HostPath `json:"owned,omitempty"`
+	Rule  string   `json:"rule"`
+	// About which uses. Who writes may read, too.
+	Read  bool `json:"read,omitempty"`
+	Write bool `json:"write,omitempty"`
 }
 
 // Permits are lists of what alone may be used of what the view shows. The box's own files

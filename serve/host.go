@@ -32,6 +32,8 @@ type Live struct {
 	Gone   <-chan struct{} // closed when the session is over
 	// Files has what commands did with files and programs recorded.
 	Files func(ctx context.Context, list []api.FileEvent) error
+	// Ask has a person asked about a file that a command opens; without an error it is allowed.
+	Ask func(ctx context.Context, q api.FileQuestion) error
 }
 
 // Engine starts and ends sessions in a tenant's instance.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 
+	"cloister/api"
 	"cloister/internal/shellword"
 	"cloister/sandbox"
 	"cloister/serve/files"
@@ -148,6 +149,9 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		}
 		own.Close()
 		return nil, nil, &Over{err.Error()}
+	}
+	if live.Ask != nil {
+		w.Ask = func(ctx context.Context, q sandbox.FileQuestion) error { return live.Ask(ctx, api.FileQuestion(q)) }
 	}
 	seen.Wire(&w)
 	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)

@@ -26,13 +26,15 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		err = s.conflicts(grant)
 	}
 	files = append(files, view.Files...)
+	watched := s.Watched
+	watched.Asked = view.Asked
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
 		Env:  s.environment(grant, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: s.Watched, InKernel: s.inKernel(),
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: watched, InKernel: s.inKernel(),
 	}, err
 }
 

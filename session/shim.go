@@ -188,6 +188,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	var kernel judging
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
+		Ask: func(ctx context.Context, q sandbox.FileQuestion) error {
+			return s.Client.AskFile(ctx, grant.ID, api.FileQuestion(q))
+		},
 		Judge: s.judge(&kernel, tell),
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			return link.Arm(ctx, client.Listeners{

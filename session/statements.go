@@ -82,7 +82,9 @@ func (s *Shim) restate(j *judging, spec sandbox.Spec, files []api.CedarFile) (sa
 	if err != nil || next == nil {
 		return true, err
 	}
+	asked := spec.Watched.Asked // the view's, which is made once
 	spec.Judged, spec.Permits, spec.Watched = next.Judged, next.Permits, next.Watched
+	spec.Watched.Asked = asked
 	if err := j.change(spec); err != nil {
 		return false, err
 	}

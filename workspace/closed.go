@@ -25,6 +25,8 @@ type Closed struct {
 	// person did. Place and Rule are for what is reported.
 	Residue, Place, Rule string
 	Accepted             bool
+	// Read and Change say that a person is asked when it is opened for that.
+	Read, Change bool
 }
 
 // NotClosed says that a view cannot keep a path closed as a policy wants it.
@@ -127,12 +129,17 @@ func (v *closing) path(c Closed) (why string) {
 		return ""
 	case !there:
 		return "it is not there yet, and can be made by whoever writes there"
-	case c.Write && !writable:
+	case c.Write && !writable && !c.Change:
 		return ""
 	}
 	fi, err := os.Stat(v.onHost(guest, o))
 	if err != nil {
 		return err.Error()
+	}
+	if c.Read || c.Change {
+		if why := v.asks(c, guest, fi, o); why != "" {
+			return why
+		}
 	}
 	v.pinAbove(guest, &v.covers)
 	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: !fi.IsDir(), Empty: !c.Write})

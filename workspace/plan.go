@@ -73,7 +73,8 @@ type View struct {
 
 	Binds []sandbox.Bind
 	Links []sandbox.Link
-	Path  []string // folders of PATH that exist inside
+	Asked []sandbox.Asked // closed files about which a person is asked
+	Path  []string        // folders of PATH that exist inside
 	Home  sandbox.GuestPath
 	Dir   sandbox.GuestPath
 

@@ -90,6 +90,9 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	})
 	box, err := d.Exec(ctx, sandbox.Handle(info.Handle), spec, sandbox.Wiring{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: seen.Add,
+		Ask: func(ctx context.Context, q sandbox.FileQuestion) error {
+			return c.AskFile(ctx, info.Name, api.FileQuestion(q))
+		},
 	})
 	if err != nil {
 		_, _ = seen.Close() // nothing was seen

@@ -117,6 +117,14 @@ func (d *served) serve(ctx context.Context, s *session.Shim) (err error) {
 		defer c.Close()
 		return c.Files(ctx, d.id, list)
 	})
+	d.runner.Ask(func(ctx context.Context, q api.FileQuestion) error {
+		c, err := d.app.Reach(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.AskFile(ctx, d.id, q)
+	})
 	defer func() { err = errors.Join(err, d.runner.Close()) }()
 	if d.ports, err = session.NewPorts(d.box); err != nil {
 		return err

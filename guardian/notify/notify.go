@@ -122,6 +122,7 @@ var kinds = map[approval.Kind]string{
 	approval.Network: "to connect to ", approval.Request: "to send a request",
 	approval.Hostexec: "to run a command on the host",
 	approval.MCP:      "to use a tool", approval.Secret: "to use a secret",
+	approval.File: "to open a file",
 }
 
 func message(waiting int, i approval.Item) Message {

@@ -75,6 +75,7 @@ type Path struct {
 	Digest string
 	Write  bool // reading stays
 	Exec   bool // reading and writing stay
+	Ask    Asks // a person may open it after all
 }
 
 // Permitted is a path that a statement permits to use.
@@ -101,10 +102,7 @@ func Of(s Statement) Held {
 		everything = everything || s.Plain && s.Anyone && u.Type == "Dir" && path.Clean(string(u.ID)) == "/"
 	}
 	switch {
-	case s.Asks:
-		return Held{Why: "no person is asked about files and programs: what was looked at while they answer could be " +
-			"another file when it is opened, and the view is made before anything runs; permit or forbid it"}
-	case !s.Forbids && everything:
+	case !s.Forbids && !s.Asks && everything:
 		return all(s.Action)
 	case !s.Plain:
 		return Held{Why: "only a policy that names its paths outright can be kept, as resource == or resource in, " +
@@ -118,6 +116,8 @@ func Of(s Statement) Held {
 	switch {
 	case why != "":
 		return Held{Why: why}
+	case s.Asks:
+		return asked(s.Action, paths)
 	case !s.Forbids:
 		return list(s.Action, paths)
 	}

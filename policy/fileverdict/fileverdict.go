@@ -80,8 +80,17 @@ func Of(list []policy.Statement, at string, use Use) Outcome {
 		}
 	}
 	for i := range list {
-		if closes(&list[i], at, use) {
+		if closes(&list[i], at, use) && !list[i].Asks() {
 			return by(&list[i], policy.Deny, "a forbid names it, or a folder that it is in")
+		}
+	}
+	for i := range list {
+		switch {
+		case !closes(&list[i], at, use):
+		case asks(&list[i], at, use):
+			return by(&list[i], policy.Ask, "a person is asked about it")
+		default:
+			return by(&list[i], policy.Deny, "a statement that asks closes it, and asks about another use")
 		}
 	}
 	l := ListsOf(list)
@@ -147,6 +156,14 @@ func closes(st *policy.Statement, at string, use Use) bool {
 		}
 	}
 	return false
+}
+
+// asks reports whether a person is asked about a use of a path. A program that may not be read is not executed either.
+func asks(st *policy.Statement, at string, use Use) bool {
+	return slices.ContainsFunc(st.Closed, func(c policy.ClosedPath) bool {
+		wants := map[Use]bool{Read: c.Ask.Read, Write: c.Ask.Write, Execute: c.Ask.Exec}[use]
+		return wants && (c.Path == at || c.Glob && matches(c.Path, c.In, at))
+	})
 }
 
 // Names reports whether a permitted path is a pattern that names a path.

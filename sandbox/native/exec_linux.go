@@ -49,6 +49,9 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 	// The host may have taken one away just now, which the keeper mends, or the
 	// whole project, in which a person still wants to look around.
 	spec.Protect = nil
+	if err := unasked(spec, h, w); err != nil {
+		return give(err)
+	}
 	j.watched = watched(spec, h, w)
 	p, st, err := d.joinProgram(spec, j, inside, h)
 	if err != nil {

@@ -296,6 +296,9 @@ func (s *begun) writeRest(spec sandbox.Spec, w sandbox.Wiring) error {
 		return err
 	}
 	slave := p.openTerminal(s.j)
+	if err := unasked(spec, s.hosted, w); err != nil {
+		return err
+	}
 	s.j.watched = watched(spec, s.hosted, w)
 	if err := s.d.restrict(p, s.v.plan, spec, s.abi, s.j); err != nil {
 		return err

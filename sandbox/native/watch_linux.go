@@ -31,6 +31,19 @@ func watched(s sandbox.Spec, h *Hosted, w sandbox.Wiring) bool {
 	return w.Watched != nil && h == nil && s.Watched.Any()
 }
 
+// unasked refuses a box with files about which no person is asked: the caller does not, or nothing holds
+// a call.
+func unasked(s sandbox.Spec, h *Hosted, w sandbox.Wiring) error {
+	if len(s.Watched.Asked) == 0 || w.Ask != nil && watched(s, h, w) && !judged(s) {
+		return nil
+	}
+	return &sandbox.Unsupported{
+		Guarantee: "a person is asked about files", Reason: "start native: ask is not possible here: nothing holds a call " +
+			"until a person has answered",
+		Fix: "permit or forbid the file, or go on without the statement (--accept residue:policy:NAME)",
+	}
+}
+
 // buildWatch adds the filter by which the kernel asks before certain calls, and hands its
 // listener to the parent. It is not killed by signals in between: Go's runtime sends itself
 // some all the time, and a call that is asked for again each time would never be made.
@@ -59,6 +72,7 @@ func (b *box) beginWatch(j *joint, w sandbox.Wiring, s sandbox.Spec) error {
 	if err != nil {
 		return fmt.Errorf("watch files: %w", err)
 	}
-	b.watch = watch.Begin(os.NewFile(uintptr(fds[0]), "listener"), b.pid, string(s.Dir), s.Watched, w.Watched)
+	b.watch = watch.Begin(os.NewFile(uintptr(fds[0]), "listener"), b.pid, string(s.Dir), s.Watched, w.Watched,
+		w.Ask)
 	return nil
 }

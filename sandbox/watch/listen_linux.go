@@ -31,15 +31,18 @@ type Watch struct {
 	root     int    // as whoever is inside sees it; -1 until one was seen
 	fixed    bool   // what was found last lies where the view lets nothing be written
 	uses     map[int32][]call
+	asking   *asking // nil where a person is asked about nothing
 
 	mu   sync.Mutex
 	stop int // an eventfd that GiveUp writes to; -1 when nothing is served any more
 }
 
 // Begin serves a listener until nothing is left that it is about, which it then closes.
-// tell is given what is seen, by one goroutine, in order. The calls of process first are
+// tell is given what is seen, by one goroutine, in order; ask asks a person, and may be nil where about
+// asks nothing. The calls of process first are
 // the driver's own, as are all before Started.
-func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell func(sandbox.FileEvent)) *Watch {
+func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell func(sandbox.FileEvent),
+	ask Ask) *Watch {
 	w := &Watch{
 		listener: listener, queue: make(chan sandbox.FileEvent, 4096), reported: make(chan struct{}),
 		first: first, dir: dir, root: -1, uses: map[int32][]call{},
@@ -49,6 +52,7 @@ func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell
 		w.stop = -1 // no descriptor is left: it goes on to its end
 	}
 	w.table = newTable(about, func(e sandbox.FileEvent) { w.queue <- e })
+	w.asking = newAsking(listener, about, ask)
 	for _, c := range calls() {
 		w.uses[int32(c.nr)] = append(w.uses[int32(c.nr)], c)
 	}
@@ -89,12 +93,19 @@ func (w *Watch) serve() {
 	swift(fd)
 	var n notice
 	for w.next(fd, &n) {
-		if w.begun.Load() && int(n.tid) != w.first && w.look(&n) {
-			refuse(fd, n.id)
-			continue
+		became := passes
+		if w.begun.Load() && int(n.tid) != w.first {
+			became = w.look(&n)
 		}
-		goOn(fd, n.id)
+		switch became {
+		case refused:
+			refuse(fd, n.id)
+		case held: // it is answered when a person has
+		case passes:
+			goOn(fd, n.id)
+		}
 	}
+	w.asking.end()
 	w.listener.Close()
 	w.mu.Lock()
 	if w.stop >= 0 {
@@ -131,10 +142,19 @@ func (w *Watch) next(fd int, n *notice) bool {
 	}
 }
 
-// look notes what a call is about. It reports whether a pattern forbids that: the call fails then,
-// whatever its caller's memory says by now. Where patterns are kept, so does one whose path cannot be
-// read.
-func (w *Watch) look(n *notice) (refused bool) {
+// fate is what becomes of a call.
+type fate uint8
+
+const (
+	passes  fate = iota
+	refused      // whatever its caller's memory says by now
+	held         // until a person has answered
+)
+
+// look notes what a call is about. It is refused where a pattern forbids it and, where patterns are
+// kept, where its path cannot be read. It is held where a person is asked about it.
+func (w *Watch) look(n *notice) fate {
+	no := false
 	var names []string
 	for _, c := range w.uses[n.nr] {
 		if c.from && !w.table.byPattern() {
@@ -158,12 +178,15 @@ func (w *Watch) look(n *notice) (refused bool) {
 			s.path += "/" // a file without a name
 		}
 		u := s.use
-		refused = refused || w.table.refuses(s, err)
+		if err == nil && c.use == reads && w.asking.hold(n, at, n.args[c.flags]) {
+			return held
+		}
+		no = no || w.table.refuses(s, err)
 		if c.from && !w.table.refuses(s, err) {
 			if s.use = reads; !w.table.refuses(s, err) {
 				continue
 			}
-			refused = true
+			no = true
 		}
 		if err == nil && w.fixed && (u == writes || u == makes) && w.table.verdict(s) == nil {
 			continue // it fails whatever a list says: who learns from the record would permit what was never done
@@ -173,7 +196,7 @@ func (w *Watch) look(n *notice) (refused bool) {
 		}
 		switch {
 		case !waits(int(w.listener.Fd()), n.id):
-			return true // it is gone, and what was read may be of another process with its number
+			return refused // it is gone, and what was read may be of another process with its number
 		case err != nil:
 			w.table.unread++
 			continue
@@ -188,7 +211,10 @@ func (w *Watch) look(n *notice) (refused bool) {
 			}
 		}
 	}
-	return refused || w.moves(n, names)
+	if no || w.moves(n, names) {
+		return refused
+	}
+	return passes
 }
 
 // moves reports whether a call moves a folder to where a pattern does not name what is in it any more.

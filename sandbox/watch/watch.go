@@ -17,6 +17,7 @@ package watch
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -34,6 +35,9 @@ const (
 	most      = 20_000
 	mostBytes = 32 << 20
 )
+
+// Ask asks a person about a file; without an error it is handed in.
+type Ask = func(context.Context, sandbox.FileQuestion) error
 
 // use is one way to use a path.
 type use uint8
@@ -147,6 +151,9 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 	e := &sandbox.FileEvent{When: time.Now(), Op: s.use.String(), Path: s.path}
 	if rule != nil {
 		e.Rule, e.Why, e.Let = rule.Rule, "a statement forbids it", !t.about.Kept
+		if rule.Asked {
+			e.Why = "a statement asks about it, and here no person is asked"
+		}
 	}
 	if unlisted {
 		e.Why, e.Let = "no statement permits it", !t.about.Kept

@@ -12,7 +12,9 @@ import (
 type Watch struct{}
 
 // Begin does nothing here: no driver of this system has a listener.
-func Begin(*os.File, int, string, sandbox.Watched, func(sandbox.FileEvent)) *Watch { return &Watch{} }
+func Begin(*os.File, int, string, sandbox.Watched, func(sandbox.FileEvent), Ask) *Watch {
+	return &Watch{}
+}
 
 // Started does nothing.
 func (*Watch) Started() {}

@@ -49,6 +49,7 @@ type Runner struct {
 	spec   sandbox.Spec
 	slots  chan struct{}
 	files  *filerecord.Set // nil records nothing
+	ask    func(context.Context, sandbox.FileQuestion) error
 }
 
 // New is the runner of the cloister that info describes.
@@ -63,6 +64,11 @@ func New(driver Enterer, info api.ExecInfo) (*Runner, error) {
 // Record has what commands do with files and programs recorded by send, from now on.
 func (r *Runner) Record(ctx context.Context, send func(ctx context.Context, list []api.FileEvent) error) {
 	r.files = filerecord.NewSet(ctx, send)
+}
+
+// Ask has a person asked about files that commands open, by ask.
+func (r *Runner) Ask(ask func(context.Context, api.FileQuestion) error) {
+	r.ask = func(ctx context.Context, q sandbox.FileQuestion) error { return ask(ctx, api.FileQuestion(q)) }
 }
 
 // Close ends the record of what commands left running. No command may run.
@@ -111,7 +117,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (sandbox.Status, error) {
 		return none, err
 	}
 	defer p.close()
-	w := sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2]}
+	w := sandbox.Wiring{Stdin: p.inner[0], Stdout: p.inner[1], Stderr: p.inner[2], Ask: r.ask}
 	if r.files != nil {
 		seen, err := r.files.Begin()
 		if err != nil {

@@ -80,13 +80,16 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		p.watch(list, mode == policy.Record.String())
 		return
 	}
-	judged := p.Judge != nil
+	judged, given := p.Judge != nil, o.gave()
 	p.Watched.Kept = true
 	for _, st := range list {
+		if st.Asks() && (judged || !watches) {
+			continue // nothing holds a call there: it is a residue, which the guardian refuses
+		}
 		switch {
 		case judged:
 			p.judge(st)
-			p.byName(st, o.gave())
+			p.byName(st, given)
 		case watches && !slices.Contains(o.Accepted(), st.Residue()):
 			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
@@ -106,6 +109,7 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 			p.View.Closed = append(p.View.Closed, workspace.Closed{
 				Path: c.Path, Dir: c.Dir, Write: c.Write, Rule: st.Rule, Place: st.Origin.String(),
 				Residue: st.Residue(), Accepted: slices.Contains(o.Accepted(), st.Residue()),
+				Read: c.Ask.Read && !given(&st), Change: c.Ask.Write && !given(&st),
 			})
 		}
 	}
@@ -236,7 +240,7 @@ func judgedOf(st policy.Statement) []sandbox.Judged {
 	for _, c := range st.Closed {
 		out = append(out, sandbox.Judged{
 			Path: sandbox.GuestPath(c.Path), Rule: st.Rule, Covered: st.Hold == policy.InView, Glob: c.Glob,
-			In:   sandbox.GuestPath(c.In),
+			In: sandbox.GuestPath(c.In), Asked: c.Ask.Any(),
 			Read: !c.Write && !c.Exec, Write: !c.Exec, Exec: !c.Write,
 		})
 	}

@@ -131,6 +131,14 @@ func (e *engine) live(ctx context.Context, t *cli.App, name string, gone <-chan 
 			}
 			defer c.Close()
 			return c.Files(ctx, name, list)
+		},
+		Ask: func(ctx context.Context, q api.FileQuestion) error {
+			c, err := t.Reach(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.AskFile(ctx, name, q)
 		}}
 	if err := exactjson.Unmarshal(info.Exec, &live.Spec); err != nil {
 		return live, fmt.Errorf("enter sandbox: read its description: %w", err)

@@ -40,7 +40,7 @@ func oldWords() []word {
 		{`nobody`, "no one, with the subject named: no process, no person, no rule", 134},
 		{`told`, "reported, notified, given", 154},
 		{`(says|tells) whether`, "reports whether", 22},
-		{`somebody`, "someone, with the subject named: a person, a process", 33},
+		{`somebody`, "someone, with the subject named: a person, a process", 32},
 		{`anybody`, "anyone, any process", 7},
 		{`whom`, "the subject, named", 14},
 	}

@@ -108,7 +108,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 	if f.from != "" {
 		return cli.Usage("cloister setup gvisor --from FOLDER", "setup: --from is for gvisor")
 	}
-	who, err := a.whom(args)
+	who, err := a.agentTyped(args)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 	return nil
 }
 
-// whom is the agent that was typed or, without a word, the one that is installed.
-func (a *app) whom(args []string) (agent.Agent, error) {
+// agentTyped is the agent that was typed or, without a word, the one that is installed.
+func (a *app) agentTyped(args []string) (agent.Agent, error) {
 	if len(args) == 0 {
 		var there []string
 		for _, name := range agent.Names() {

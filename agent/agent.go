@@ -35,7 +35,7 @@ type Agent struct {
 	// where it has one.
 	Install, Package string
 	// Logins are the ways to say who pays, the usual one first.
-	Logins []Login
+	Logins []Credential
 	// Headless are the words with which it answers and ends, drawing no screen: flags
 	// anywhere, and commands as the first argument.
 	Headless []string
@@ -60,9 +60,9 @@ type Agent struct {
 	turns func(command string) []File
 }
 
-// Login is one credential of an agent, by the name of the variable in which it
+// A Credential is one of an agent, by the name of the variable in which it
 // looks for it, and where the credential is sent.
-type Login struct {
+type Credential struct {
 	Word           string // for a person who chooses: key or token
 	Secret         string
 	Host           string

@@ -12,7 +12,7 @@ func aider() Agent {
 		},
 		Resume:  []string{"--restore-chat-history", "--message", "{}"},
 		Install: "pipx install aider-chat",
-		Logins: []Login{
+		Logins: []Credential{
 			{
 				Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",
 				Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",

@@ -8,7 +8,7 @@ func amp() Agent {
 		Name: "amp", Argv: []string{"amp", "--dangerously-allow-all"},
 		Env:     map[string]string{"AMP_SKIP_UPDATE_CHECK": "1"},
 		Package: "@ampcode/cli",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "AMP_API_KEY", Host: "ampcode.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "ampcode.com/settings makes keys",
 		}},

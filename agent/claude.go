@@ -15,7 +15,7 @@ func claude() Agent {
 		// Alone --continue finds none that was had without a terminal (-p).
 		Resume: []string{"--continue", "{}"}, ResumeOne: []string{"--resume", "{id}", "{}"},
 		Package: "@anthropic-ai/claude-code",
-		Logins: []Login{
+		Logins: []Credential{
 			{
 				Word: "key", Secret: "ANTHROPIC_API_KEY", Host: host, Header: "x-api-key",
 				Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",

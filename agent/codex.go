@@ -38,7 +38,7 @@ func codex() Agent {
 		// The name is what its hook gave, of a conversation at the terminal or by exec.
 		ResumeOne: []string{"resume", "{id}", "{}"},
 		Package:   "@openai/codex",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "OPENAI_API_KEY", Host: "api.openai.com", Header: "Authorization", Format: "Bearer {}",
 			Get: "platform.openai.com makes API keys", Check: "/v1/models",
 		}},

@@ -10,7 +10,7 @@ func copilot() Agent {
 		Env:     map[string]string{"COPILOT_ALLOW_ALL": "true", "COPILOT_AUTO_UPDATE": "false"},
 		Resume:  []string{"--continue", "-p", "{}"},
 		Package: "@github/copilot",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "token", Secret: "COPILOT_GITHUB_TOKEN", Host: "api.github.com", Header: "Authorization", Format: "Bearer {}",
 			Also: []string{
 				"api.githubcopilot.com", "api.individual.githubcopilot.com",

@@ -9,7 +9,7 @@ func cursor() Agent {
 		Name: "cursor-agent", Argv: []string{"cursor-agent", "--force"},
 		Resume:  []string{"--continue", "{}"},
 		Install: "see cursor.com/cli: it has an installer of its own",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "CURSOR_API_KEY", Host: "api2.cursor.sh", Header: "Authorization", Format: "Bearer {}",
 			Get: "cursor.com/dashboard makes API keys",
 		}},

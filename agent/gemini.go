@@ -10,7 +10,7 @@ func gemini() Agent {
 		// Without it --yolo means nothing, and without a terminal it does not start.
 		Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"},
 		Package: "@google/gemini-cli",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key",
 			Get: "aistudio.google.com makes API keys", Check: "/v1beta/models?pageSize=1",
 		}},

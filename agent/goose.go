@@ -11,7 +11,7 @@ func goose() Agent {
 			"GOOSE_DISABLE_KEYRING": "1", // inside there is none
 		},
 		Install: "see block.github.io/goose: it is one binary",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",
 			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
 			With: []string{"anthropic-version: 2023-06-01"},

@@ -8,7 +8,7 @@ func opencode() Agent {
 		Name: "opencode", Argv: []string{"opencode"},
 		Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
 		Package: "opencode-ai",
-		Logins: []Login{{
+		Logins: []Credential{{
 			Word: "key", Secret: "ANTHROPIC_API_KEY", Host: "api.anthropic.com", Header: "x-api-key",
 			Get: "console.anthropic.com makes API keys", Check: "/v1/models?limit=1",
 			With: []string{"anthropic-version: 2023-06-01"},

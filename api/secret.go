@@ -49,9 +49,9 @@ type SecretBinding struct {
 	Where   string   `json:"where,omitempty"` // file:line
 }
 
-// A Login is a placeholder that goes to a host as the password of a login, for
+// A PasswordLogin is a placeholder that goes to a host as the password of a login, for
 // git's credential helper and netrc.
-type Login struct {
+type PasswordLogin struct {
 	Host     string `json:"host"` // with its port, where that is not 443
 	User     string `json:"user"`
 	Password string `json:"password"`

@@ -158,7 +158,7 @@ type SessionGrant struct {
 	Secrets []Placeholder     `json:"secrets,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	// Logins are what programs that look for a login by host find inside.
-	Logins []Login `json:"logins,omitempty"`
+	Logins []PasswordLogin `json:"logins,omitempty"`
 	// LoginFiles are what programs find in the home inside.
 	LoginFiles []LoginFile `json:"login_files,omitempty"`
 	// Sealed is what the next guardian needs to go on with the session, which only a

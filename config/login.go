@@ -15,9 +15,9 @@ import (
 //go:embed logins/*.yaml
 var loginFiles embed.FS
 
-// Login is a service that a person logs in to: how a token is got, where it goes,
+// LoginService is a service that a person logs in to: how a token is got, where it goes,
 // and what programs inside find so that they believe they are logged in.
-type Login struct {
+type LoginService struct {
 	Name  string    `json:"-"`
 	Title string    `json:"title"`
 	Flow  LoginFlow `json:"flow"`
@@ -76,7 +76,7 @@ func (LoginForm) words() []string { return []string{string(FormURL), string(Form
 func LoginNames() []string { return named(loginFiles, "logins") }
 
 // LoadLogin reads one of them.
-func LoadLogin(name string) (*Login, error) {
+func LoadLogin(name string) (*LoginService, error) {
 	file := "logins/" + name + ".yaml"
 	text, err := loginFiles.ReadFile(file)
 	if err != nil || strings.Contains(name, "/") {
@@ -87,7 +87,7 @@ func LoadLogin(name string) (*Login, error) {
 		return nil, &source.Problem{Position: source.Position{File: "logins"}, Msg: fmt.Sprintf("%q is no login", name),
 			Hint: hint}
 	}
-	l := &Login{Name: name}
+	l := &LoginService{Name: name}
 	r := newReader(file)
 	r.decode(text, l)
 	r.secrets(l.Secrets)
@@ -96,7 +96,7 @@ func LoadLogin(name string) (*Login, error) {
 }
 
 // login holds the data of one to what can be done with it.
-func (r *reader) login(l *Login) {
+func (r *reader) login(l *LoginService) {
 	for key, text := range map[string]string{"device_url": l.DeviceURL, "authorize_url": l.AuthorizeURL,
 		"token_url": l.TokenURL} {
 		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "https" || u.Host == "") {

@@ -90,11 +90,11 @@ func ede(m dnsmessage.Message) (code int, text string) {
 func TestDNS(t *testing.T) {
 	w := newWorld(t, nil)
 	w.set("ok.test", allow())
-	w.set("ask.test", verdict.Verdict{Effect: "ask"})
-	w.set("printer.local", verdict.Verdict{Effect: "ask"})
-	w.set("wpad", verdict.Verdict{Effect: "ask"})
+	w.set("ask.test", verdict.Answer{Effect: "ask"})
+	w.set("printer.local", verdict.Answer{Effect: "ask"})
+	w.set("wpad", verdict.Answer{Effect: "ask"})
 	w.set("db", allow())
-	w.set("no.test", verdict.Verdict{Effect: "deny", Rule: "deny no.test", Place: "config.yaml:3", Reason: "never"})
+	w.set("no.test", verdict.Answer{Effect: "deny", Rule: "deny no.test", Place: "config.yaml:3", Reason: "never"})
 	const (
 		success = dnsmessage.RCodeSuccess
 		nx      = dnsmessage.RCodeNameError
@@ -276,7 +276,7 @@ func TestDNSMalformed(t *testing.T) {
 // A long reason gives way to the size the program can take.
 func TestDNSFits(t *testing.T) {
 	w := newWorld(t, nil)
-	w.set("*", verdict.Verdict{Reason: strings.Repeat("é", 2000)})
+	w.set("*", verdict.Answer{Reason: strings.Repeat("é", 2000)})
 	for _, size := range []int{512, 1232, 4096} {
 		raw := w.ask(question(t, "x.test.", dnsmessage.TypeA, dnsmessage.ClassINET, size))
 		if len(raw) > min(size, 1232) {

@@ -17,7 +17,7 @@ import (
 )
 
 // edited is the verdict on requests that are changed.
-func edited(edits ...verdict.Edit) verdict.Verdict {
+func edited(edits ...verdict.Edit) verdict.Answer {
 	v := read()
 	v.Edits = edits
 	return v
@@ -113,10 +113,10 @@ func TestEdits(t *testing.T) {
 		{name: "down", body: "abc", edits: []verdict.Edit{{Response: down, Trailer: func(h *verdict.Header) { h.Set("X-End", "gone") }}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***", end: "gone"},
 		{name: "down, counted", accept: "counted", body: "abc", edits: []verdict.Edit{{Response: down}}, want: "POST /P?Q=1 ONE|ABC|3", leak: "***"},
 		{name: "refused", body: "abc", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
-			return &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not this"}, Answer: []byte("own words"), ContentType: "text/x"}
+			return &verdict.Refused{Verdict: verdict.Answer{Effect: "deny", Rule: "r", Reason: "not this"}, Answer: []byte("own words"), ContentType: "text/x"}
 		}}}, status: 403, want: "own words"},
 		{name: "refused in the body", body: "abc", edits: []verdict.Edit{{Request: func(m *verdict.Message) error {
-			m.SetBody(io.MultiReader(m.Body(), failing{&verdict.Refused{Status: 451, Verdict: verdict.Verdict{Reason: "too late"}}}), -1)
+			m.SetBody(io.MultiReader(m.Body(), failing{&verdict.Refused{Status: 451, Verdict: verdict.Answer{Reason: "too late"}}}), -1)
 			return nil
 		}}}, status: 451, want: "too late"},
 		{name: "an answer refused", edits: []verdict.Edit{{Response: func(*verdict.Message) error { return errors.New("a bad answer") }}}, status: 502, want: "a bad answer"},
@@ -228,7 +228,7 @@ func TestEditRefusesUnseen(t *testing.T) {
 	w := newWorld(t, map[string]string{"plain.test": server.addr})
 	v := edited(verdict.Edit{Request: func(m *verdict.Message) error {
 		if got, _ := io.ReadAll(m.Body()); slices.Equal(got, []byte("bad")) {
-			return &verdict.Refused{Verdict: verdict.Verdict{Reason: "bad body"}}
+			return &verdict.Refused{Verdict: verdict.Answer{Reason: "bad body"}}
 		}
 		return nil
 	}})

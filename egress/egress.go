@@ -12,7 +12,7 @@
 // has an encrypted one in it: inside a tunnel the bytes are the program's own, so a
 // name behind the same TLS server that ignores SNI cannot be told apart there.
 //
-// What changes in an allowed request is said in one place: a Verdict on a request
+// What changes in an allowed request is said in one place: an Answer about a request
 // may carry Edits. Each is given the head before anything goes up, may set and
 // remove fields, change the query, and put a reader in the place of the body; the
 // same for the answer. Edits apply in order on the way up and in the opposite

@@ -32,8 +32,8 @@ func FuzzDNS(f *testing.F) {
 
 type yes struct{}
 
-func (yes) Decide(context.Context, verdict.Query) verdict.Verdict {
-	return verdict.Verdict{Allow: true, Effect: "allow"}
+func (yes) Decide(context.Context, verdict.Query) verdict.Answer {
+	return verdict.Answer{Allow: true, Effect: "allow"}
 }
 func (yes) Closed(verdict.Flow)        {}
 func (yes) Refused(verdict.Flow) error { return nil }

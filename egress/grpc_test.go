@@ -86,7 +86,7 @@ func TestGRPCInterop(t *testing.T) {
 	w.flow("a cancelled call", func(f verdict.Flow) bool { return f.Reason == "the program ended the request" })
 
 	// A refusal is a status of gRPC's, with the words.
-	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not so: 100 %", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Answer{Effect: "deny", Reason: "not so: 100 %", Hints: []string{"write y"}})
 	_, err = tc.EmptyCall(ctx, &testgrpc.Empty{})
 	if got := status.Convert(err); got.Code() != codes.PermissionDenied || !strings.Contains(got.Message(), "not so: 100 %\n") || !strings.Contains(got.Message(), "write y") {
 		t.Errorf("refused: %v", err)

@@ -25,6 +25,7 @@ import (
 	"cloister/egress"
 	"cloister/egress/internal/sock"
 	"cloister/egress/verdict"
+	"cloister/internal/reading"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,18 +40,18 @@ type world struct {
 	dnsTCP net.Listener
 
 	mu      sync.Mutex
-	rules   map[string]verdict.Verdict // by host; "*" for the rest
+	rules   map[string]verdict.Answer // by host; "*" for the rest
 	queries []verdict.Query
 	flows   []verdict.Flow
 	told    chan struct{}
-	deaf    bool                                // the journal fails
-	login   func(verdict.Login) verdict.Verdict // the word on logins
-	judged  func(verdict.Query) (verdict.Verdict, bool)
+	deaf    bool                               // the journal fails
+	login   func(reading.Login) verdict.Answer // the word on logins
+	judged  func(verdict.Query) (verdict.Answer, bool)
 	decided func(context.Context, verdict.Query) // called with each verdict made, before it is told
 }
 
-func allow() verdict.Verdict {
-	return verdict.Verdict{Allow: true, Effect: "allow", Rule: "allow test"}
+func allow() verdict.Answer {
+	return verdict.Answer{Allow: true, Effect: "allow", Rule: "allow test"}
 }
 
 // patience is longer than anything here takes, also where the machine stands still
@@ -61,7 +62,7 @@ const patience = 2 * time.Minute
 // newWorld starts an engine that allows what hosts names, and dials there.
 func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Config)) *world {
 	t.Helper()
-	w := &world{t: t, conns: make(chan net.Conn), rules: map[string]verdict.Verdict{}, told: make(chan struct{}, 1)}
+	w := &world{t: t, conns: make(chan net.Conn), rules: map[string]verdict.Answer{}, told: make(chan struct{}, 1)}
 	for h := range hosts {
 		if host, _, err := net.SplitHostPort(h); err == nil {
 			h = host
@@ -112,7 +113,7 @@ func newWorld(t testing.TB, hosts map[string]string, change ...func(*egress.Conf
 	return w
 }
 
-func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
+func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Answer {
 	v := w.decide(q)
 	w.mu.Lock()
 	decided := w.decided
@@ -123,7 +124,7 @@ func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
 	return v
 }
 
-func (w *world) decide(q verdict.Query) verdict.Verdict {
+func (w *world) decide(q verdict.Query) verdict.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queries = append(w.queries, q)
@@ -145,7 +146,7 @@ func (w *world) decide(q verdict.Query) verdict.Verdict {
 	return v
 }
 
-func (w *world) set(host string, v verdict.Verdict) {
+func (w *world) set(host string, v verdict.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rules[host] = v

@@ -243,7 +243,7 @@ func TestHTTP2Judged(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not this", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Answer{Effect: "deny", Reason: "not this", Hints: []string{"write y"}})
 	resp, err := client.Get("https://api.test/echo")
 	if err != nil {
 		t.Fatal(err)

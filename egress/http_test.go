@@ -89,7 +89,7 @@ func TestHTTPPolicyChangesBetweenRequests(t *testing.T) {
 	readN(t, c, len(ok200))
 	write(t, c, get)
 	readN(t, c, len(ok200))
-	w.set("web.test", verdict.Verdict{Effect: "deny", Reason: "it is over", Rule: "deny web.test", Place: "config.yaml:7"})
+	w.set("web.test", verdict.Answer{Effect: "deny", Reason: "it is over", Rule: "deny web.test", Place: "config.yaml:7"})
 	write(t, c, get)
 	got, _ := readAll(t, c)
 	for _, want := range []string{"HTTP/1.1 403 ", `"rule": "deny web.test"`, `"place": "config.yaml:7"`, `"reason": "it is over"`} {

@@ -31,8 +31,8 @@ import (
 )
 
 // read is the verdict on hosts whose requests are read.
-func read() verdict.Verdict {
-	return verdict.Verdict{Allow: true, Effect: "allow", Rule: "read test", Inspect: true}
+func read() verdict.Answer {
+	return verdict.Answer{Allow: true, Effect: "allow", Rule: "read test", Inspect: true}
 }
 
 // An authority of the test signs its servers.
@@ -192,7 +192,7 @@ func TestInspected(t *testing.T) {
 	if f.Path != "/a/c." || f.Status != 200 || f.Up != 4 || f.Authority.String() != "api.test:443" {
 		t.Errorf("flow %+v", f)
 	}
-	w.set(readHost, verdict.Verdict{Effect: "deny", Reason: "not this", Rule: "deny x", Place: "config.yaml:3", Hints: []string{"write y"}})
+	w.set(readHost, verdict.Answer{Effect: "deny", Reason: "not this", Rule: "deny x", Place: "config.yaml:3", Hints: []string{"write y"}})
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", "https://API.test/", nil)
 	req.Header.Set("Accept", "text/plain")
 	resp, err := client.Do(req)

@@ -105,9 +105,9 @@ func TestEngineProcess(t *testing.T) {
 // yes allows everything, to be read, and keeps no record.
 type yes struct{}
 
-func (yes) Decide(context.Context, verdict.Query) verdict.Verdict { return read() }
-func (yes) Closed(verdict.Flow)                                   {}
-func (yes) Refused(verdict.Flow) error                            { return nil }
+func (yes) Decide(context.Context, verdict.Query) verdict.Answer { return read() }
+func (yes) Closed(verdict.Flow)                                  {}
+func (yes) Refused(verdict.Flow) error                           { return nil }
 
 type engineAt struct {
 	Addr string

@@ -306,11 +306,11 @@ func TestLookFraming(t *testing.T) {
 }
 
 // refuseRequests allows connections, and answers what is asked on them by v.
-func (w *looking) refuseRequests(v verdict.Verdict) {
+func (w *looking) refuseRequests(v verdict.Answer) {
 	w.set(readHost, read())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged = func(q verdict.Query) (verdict.Verdict, bool) { return v, q.Kind == verdict.Request }
+	w.judged = func(q verdict.Query) (verdict.Answer, bool) { return v, q.Kind == verdict.Request }
 }
 
 // A request that is refused after a look has its answer, and nothing went up.

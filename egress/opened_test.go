@@ -20,7 +20,7 @@ import (
 )
 
 // opened is what the guardian says of a host of which no rule says anything.
-func opened(open verdict.Opening) verdict.Verdict {
+func opened(open verdict.Opening) verdict.Answer {
 	v := allow()
 	v.Open = open
 	return v
@@ -266,7 +266,7 @@ func TestEncryptedHello(t *testing.T) {
 		_, err := inner.Read(make([]byte, 1))
 		return err
 	}
-	for _, v := range []verdict.Verdict{opened(verdict.OpenNothing), opened(verdict.OpenAny), opened(verdict.OpenHTTP), read()} {
+	for _, v := range []verdict.Answer{opened(verdict.OpenNothing), opened(verdict.OpenAny), opened(verdict.OpenHTTP), read()} {
 		for _, port := range []int{443, 8443} {
 			w := newInspectedBy(t, ca, addr)
 			both.AppendCertsFromPEM(w.authority)

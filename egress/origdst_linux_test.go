@@ -62,7 +62,7 @@ func originalDestination(t *testing.T) {
 		}
 		l.DNS = append(l.DNS, pc)
 	}
-	w := &world{t: t, rules: map[string]verdict.Verdict{"db.test": allow()}, told: make(chan struct{}, 1)}
+	w := &world{t: t, rules: map[string]verdict.Answer{"db.test": allow()}, told: make(chan struct{}, 1)}
 	u := serve(t, echo)
 	engine, err := egress.New(egress.Config{Session: "x", Decider: w, Journal: w, Hosts: map[string]string{"db.test": u.addr}})
 	if err != nil {

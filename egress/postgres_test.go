@@ -12,6 +12,7 @@ import (
 
 	"cloister/egress"
 	"cloister/egress/verdict"
+	"cloister/internal/reading"
 )
 
 // pgMessage is a first message with its length.
@@ -81,14 +82,14 @@ func TestPostgres(t *testing.T) {
 			v := allow()
 			v.Protocol = "postgres"
 			w.set("db.test", v)
-			logins := make(chan verdict.Login, 8)
+			logins := make(chan reading.Login, 8)
 			w.mu.Lock()
-			w.login = func(l verdict.Login) verdict.Verdict {
+			w.login = func(l reading.Login) verdict.Answer {
 				logins <- l
 				if l.User == "app" {
 					return v
 				}
-				return verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+				return verdict.Answer{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
 			}
 			w.mu.Unlock()
 			c := w.dial("db.test", 5432)
@@ -135,11 +136,11 @@ func TestPostgresByTLS(t *testing.T) {
 	v.Protocol = "postgres"
 	w.set(readHost, v)
 	w.mu.Lock()
-	w.login = func(l verdict.Login) verdict.Verdict {
+	w.login = func(l reading.Login) verdict.Answer {
 		if l.User == "app" {
 			return v
 		}
-		return verdict.Verdict{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
+		return verdict.Answer{Effect: "deny", Rule: "r", Reason: "not " + l.User, Hints: []string{"write so"}}
 	}
 	w.mu.Unlock()
 	upgrade := func() *tls.Conn {
@@ -251,7 +252,7 @@ func TestRecheckLogin(t *testing.T) {
 	w.engine.Recheck(t.Context())
 	write(t, c, "still")
 	w.mu.Lock()
-	w.login = func(verdict.Login) verdict.Verdict { return verdict.Verdict{Effect: "deny", Reason: "not any more"} }
+	w.login = func(reading.Login) verdict.Answer { return verdict.Answer{Effect: "deny", Reason: "not any more"} }
 	w.mu.Unlock()
 	w.engine.Recheck(t.Context())
 	_, _ = io.Copy(io.Discard, c)

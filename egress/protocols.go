@@ -11,19 +11,19 @@ import (
 )
 
 // A speaker serves a connection to s.target, which may be made, in one protocol.
-// It reads the program's first bytes off s.client without passing any on, asks by
+// It reads the program's first bytes off s.Client without passing any on, asks by
 // s.login whether who speaks may have what it wants, and tells a refusal in
 // the protocol's own words. Only then does it dial (TLS where the protocol
-// upgrades to it, the server verified by s.e.upstream), send what it read, and
-// hand the rest to finishTunnel. What it cannot read it refuses.
+// upgrades to it, the server verified by s.Server.DialTLS), send what it read, and
+// hand the rest to NewTunnel. What it cannot read it refuses.
 type speaker func(ctx context.Context, s *stream.Stream)
 
-// speakers are the protocols that can be spoken, by the names that a Verdict has.
+// speakers are the protocols that can be spoken, by the names that an Answer has.
 func (e *Engine) speakers() map[string]speaker {
 	return map[string]speaker{"postgres": postgres.Serve, "ssh": e.cfg.SSH.Serve}
 }
 
-// serveSpeaker serves a connection whose Verdict named a protocol.
+// serveSpeaker serves a connection whose Answer named a protocol.
 func (s connection) serveSpeaker(ctx context.Context) {
 	serve := s.engine.speakers()[s.Judged.Protocol]
 	if serve == nil {

@@ -17,11 +17,11 @@ import (
 // HTTP/2: the server sees nothing that was not allowed, no edit runs before the
 // decision, and the record has one line: a denial of the Decider, or one of the Journal.
 func TestEachRequestHasOneRecord(t *testing.T) {
-	stop := &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Reason: "stopped by an edit"}}
+	stop := &verdict.Refused{Verdict: verdict.Answer{Effect: "deny", Reason: "stopped by an edit"}}
 	tests := map[string]struct {
 		path, body, host string
 		unsized          bool // the body does not say how long it is
-		change           func(*verdict.Verdict)
+		change           func(*verdict.Answer)
 		edit             verdict.Edit
 		meanwhile        string // what happens once the server has the request
 		unseen           bool   // the server must not see it
@@ -32,10 +32,10 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 		"with a body":    {path: "/ok", body: "x", status: 200},
 		"edited":         {path: "/ok", edit: verdict.Edit{Request: func(*verdict.Message) error { return nil }}, status: 200},
 		"another host":   {path: "/ok", host: "other.test", unseen: true, status: 421, reason: "not the name that was connected to"},
-		"denied":         {path: "/ok", change: func(v *verdict.Verdict) { v.Allow, v.Effect = false, "deny" }, unseen: true, status: 403},
-		"logins alone":   {path: "/ok", change: func(v *verdict.Verdict) { v.Protocol = "postgres" }, unseen: true, status: 403, reason: "this is HTTP"},
-		"too long":       {path: "/ok", body: "0123456789", change: func(v *verdict.Verdict) { v.MaxBytes = 5 }, unseen: true, status: 413, reason: "more than 5 bytes"},
-		"too long, late": {path: "/ok", body: "0123456789", unsized: true, change: func(v *verdict.Verdict) { v.MaxBytes = 5 }, status: 413, reason: "more than 5 bytes"},
+		"denied":         {path: "/ok", change: func(v *verdict.Answer) { v.Allow, v.Effect = false, "deny" }, unseen: true, status: 403},
+		"logins alone":   {path: "/ok", change: func(v *verdict.Answer) { v.Protocol = "postgres" }, unseen: true, status: 403, reason: "this is HTTP"},
+		"too long":       {path: "/ok", body: "0123456789", change: func(v *verdict.Answer) { v.MaxBytes = 5 }, unseen: true, status: 413, reason: "more than 5 bytes"},
+		"too long, late": {path: "/ok", body: "0123456789", unsized: true, change: func(v *verdict.Answer) { v.MaxBytes = 5 }, status: 413, reason: "more than 5 bytes"},
 		"edit up":        {path: "/ok", edit: verdict.Edit{Request: func(*verdict.Message) error { return stop }}, unseen: true, status: 403, reason: "stopped by an edit"},
 		"edit down":      {path: "/ok", edit: verdict.Edit{Response: func(*verdict.Message) error { return stop }}, status: 403, reason: "stopped by an edit"},
 		"no answer":      {path: "/none", body: "x", status: 502, reason: "the server's answer"},
@@ -97,9 +97,9 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 						c.Limits.HalfClosed = time.Millisecond
 					}
 				})
-				judge := func(q verdict.Query) (verdict.Verdict, bool) {
+				judge := func(q verdict.Query) (verdict.Answer, bool) {
 					if q.Kind != verdict.Request {
-						return verdict.Verdict{}, false
+						return verdict.Answer{}, false
 					}
 					decided.Add(1)
 					v := read()
@@ -156,7 +156,7 @@ func TestEachRequestHasOneRecord(t *testing.T) {
 						return
 					}
 					w.mu.Lock()
-					w.judged = func(verdict.Query) (verdict.Verdict, bool) { return verdict.Verdict{Reason: "no more"}, true }
+					w.judged = func(verdict.Query) (verdict.Answer, bool) { return verdict.Answer{Reason: "no more"}, true }
 					w.mu.Unlock()
 					w.engine.Recheck(t.Context())
 				}()

@@ -152,7 +152,7 @@ func BenchmarkTunnelThroughput(b *testing.B) {
 // A connection with one small exchange.
 func BenchmarkConnections(b *testing.B) {
 	u := serve(b, echo)
-	w := &world{t: b, rules: map[string]verdict.Verdict{"203.0.113.9": allow()}, told: make(chan struct{}, 1)}
+	w := &world{t: b, rules: map[string]verdict.Answer{"203.0.113.9": allow()}, told: make(chan struct{}, 1)}
 	engine, err := egress.New(egress.Config{
 		Decider: w, Journal: w, Hosts: map[string]string{"203.0.113.9": u.addr},
 		OriginalDst: func(net.Conn) (netip.AddrPort, error) { return netip.MustParseAddrPort("203.0.113.9:5000"), nil },

@@ -18,6 +18,7 @@ import (
 
 	"cloister/egress"
 	"cloister/egress/verdict"
+	"cloister/internal/reading"
 )
 
 func sshSigner(t testing.TB) ssh.Signer {
@@ -119,7 +120,7 @@ type sshWorld struct {
 	opened []string // identities
 }
 
-func newSSHWorld(t testing.TB, answer verdict.Verdict, judge func(verdict.Login) bool, change ...func(*egress.Config)) *sshWorld {
+func newSSHWorld(t testing.TB, answer verdict.Answer, judge func(reading.Login) bool, change ...func(*egress.Config)) *sshWorld {
 	t.Helper()
 	key, err := egress.NewHostKey()
 	if err != nil {
@@ -145,11 +146,11 @@ func newSSHWorld(t testing.TB, answer verdict.Verdict, judge func(verdict.Login)
 	}
 	sw.set("git.test", answer)
 	sw.mu.Lock()
-	sw.login = func(l verdict.Login) verdict.Verdict {
+	sw.login = func(l reading.Login) verdict.Answer {
 		if judge(l) {
 			return answer
 		}
-		return verdict.Verdict{Effect: "deny", Rule: "r", Reason: fmt.Sprintf("not %s %s", l.User, l.Command), Hints: []string{"write so"}}
+		return verdict.Answer{Effect: "deny", Rule: "r", Reason: fmt.Sprintf("not %s %s", l.User, l.Command), Hints: []string{"write so"}}
 	}
 	sw.mu.Unlock()
 	return sw
@@ -199,7 +200,7 @@ func run(t testing.TB, c *ssh.Client, command string, prepare func(*ssh.Session)
 }
 
 func TestSSH(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool {
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(l reading.Login) bool {
 		return l.User == "git" && (l.Command == "" || l.Repository == "acme/tool.git" && !l.Push || l.Command == "date")
 	})
 	c, _, err := sw.client("git")
@@ -258,7 +259,7 @@ func TestSSH(t *testing.T) {
 
 // Who may not log in is told so, and no server hears of it.
 func TestSSHRefused(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool { return l.User == "git" })
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(l reading.Login) bool { return l.User == "git" })
 	_, banner, err := sw.client("root")
 	if err == nil || banner != "cloister refused this: not root \nhint: write so\n" || sw.server.accepted() > 0 {
 		t.Errorf("%v %q, %d connections", err, banner, sw.server.accepted())
@@ -271,17 +272,17 @@ func TestSSHUpstream(t *testing.T) {
 	other := sshLine(sshSigner(t).PublicKey())
 	for _, tt := range []struct {
 		name    string
-		verdict verdict.Verdict
+		verdict verdict.Answer
 		want    string
 		dials   int
 	}{
-		{"no identity", verdict.Verdict{}, "the rule names none", 1},
-		{"an identity that is not there", verdict.Verdict{Identity: "other"}, "cannot be used: no such key", 0},
-		{"another host key", verdict.Verdict{Identity: "mine", HostKeys: []string{other}}, "is not the one that is known", 1},
-		{"no host key", verdict.Verdict{Identity: "mine", HostKeys: []string{}}, "is not known on the host", 1},
+		{"no identity", verdict.Answer{}, "the rule names none", 1},
+		{"an identity that is not there", verdict.Answer{Identity: "other"}, "cannot be used: no such key", 0},
+		{"another host key", verdict.Answer{Identity: "mine", HostKeys: []string{other}}, "is not the one that is known", 1},
+		{"no host key", verdict.Answer{Identity: "mine", HostKeys: []string{}}, "is not known on the host", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sw := newSSHWorld(t, tt.verdict, func(verdict.Login) bool { return true })
+			sw := newSSHWorld(t, tt.verdict, func(reading.Login) bool { return true })
 			c, _, err := sw.client("git")
 			if err != nil {
 				t.Fatal(err)
@@ -301,7 +302,7 @@ func TestSSHUpstream(t *testing.T) {
 func TestSSHRecheck(t *testing.T) {
 	var mu sync.Mutex
 	gone := ""
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(l verdict.Login) bool {
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(l reading.Login) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return gone == "" || l.Command != gone
@@ -347,7 +348,7 @@ func TestSSHRecheck(t *testing.T) {
 	gone = ""
 	mu.Unlock()
 	sw.mu.Lock()
-	sw.login = func(verdict.Login) verdict.Verdict { return verdict.Verdict{Effect: "deny", Reason: "no more"} }
+	sw.login = func(reading.Login) verdict.Answer { return verdict.Answer{Effect: "deny", Reason: "no more"} }
 	sw.mu.Unlock()
 	sw.engine.Recheck(t.Context())
 	done := make(chan struct{})
@@ -362,7 +363,7 @@ func TestSSHRecheck(t *testing.T) {
 // What is no SSH gets nothing and is recorded; a session whose key is gone with an
 // earlier guardian refuses.
 func TestSSHBroken(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true })
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(reading.Login) bool { return true })
 	c := sw.dial("git.test", 22)
 	write(t, c, "GET / HTTP/1.1\r\nHost: git.test\r\n\r\n")
 	_ = c.CloseWrite()
@@ -371,7 +372,7 @@ func TestSSHBroken(t *testing.T) {
 	if sw.server.accepted() > 0 {
 		t.Error("the server was dialled")
 	}
-	sw = newSSHWorld(t, verdict.Verdict{}, func(verdict.Login) bool { return true }, func(c *egress.Config) { c.SSH.Key = nil })
+	sw = newSSHWorld(t, verdict.Answer{}, func(reading.Login) bool { return true }, func(c *egress.Config) { c.SSH.Key = nil })
 	c = sw.dial("git.test", 22)
 	_, _ = io.Copy(io.Discard, c)
 	sw.reason("start the session again")
@@ -379,7 +380,7 @@ func TestSSHBroken(t *testing.T) {
 
 // The bytes that go up are bounded here too.
 func TestSSHQuota(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 10}))
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(reading.Login) bool { return true }, bounded(egress.Quota{UploadHost: 10}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)
@@ -392,7 +393,7 @@ func TestSSHQuota(t *testing.T) {
 
 // What each command has for itself, many have not.
 func TestSSHQuotaOfManyRequests(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(reading.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +411,7 @@ func TestSSHQuotaOfManyRequests(t *testing.T) {
 
 // A command, what is said before it and the names of signals are bytes up too.
 func TestSSHQuotaOfRequests(t *testing.T) {
-	sw := newSSHWorld(t, verdict.Verdict{Identity: "mine"}, func(verdict.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
+	sw := newSSHWorld(t, verdict.Answer{Identity: "mine"}, func(reading.Login) bool { return true }, bounded(egress.Quota{UploadHost: 4000}))
 	c, _, err := sw.client("git")
 	if err != nil {
 		t.Fatal(err)

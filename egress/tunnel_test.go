@@ -431,7 +431,7 @@ func TestRecheck(t *testing.T) {
 		write(t, c, "\x01")
 		readN(t, c, 1)
 	}
-	w.set("drop.test", verdict.Verdict{})
+	w.set("drop.test", verdict.Answer{})
 	w.engine.Recheck(t.Context())
 	if got, reset := readAll(t, drop); got != "" || !reset {
 		t.Errorf("got %q, reset %v", got, reset)
@@ -455,7 +455,7 @@ func TestRecheckWhileDeciding(t *testing.T) {
 	w.decided = func(_ context.Context, q verdict.Query) {
 		if q.Kind == verdict.Connect {
 			once.Do(func() {
-				w.set("db.test", verdict.Verdict{})
+				w.set("db.test", verdict.Answer{})
 				w.engine.Recheck(t.Context())
 			})
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // Decide is what becomes of a connection, a name or a request.
-func (l *live) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
+func (l *live) Decide(ctx context.Context, q verdict.Query) verdict.Answer {
 	if q.Once == nil {
 		q.Once = new(verdict.Once)
 	}
@@ -101,12 +101,7 @@ func (l *live) asked(q verdict.Query) policy.Request {
 		Session:   l.Info.Name,
 		Project:   l.Info.Project,
 		Agent:     l.Info.Agent,
-	}
-	if q.Login != nil {
-		r.Login = &policy.Login{
-			Protocol: q.Login.Protocol, User: q.Login.User, Database: q.Login.Database,
-			Command: q.Login.Command, Repository: q.Login.Repository, Push: q.Login.Push,
-		}
+		Login:     q.Login,
 	}
 	switch {
 	case q.Kind == verdict.Resolve:
@@ -119,8 +114,8 @@ func (l *live) asked(q verdict.Query) policy.Request {
 }
 
 // answered is a ruling as egress takes it.
-func answered(r court.Ruling) verdict.Verdict {
-	return verdict.Verdict{
+func answered(r court.Ruling) verdict.Answer {
+	return verdict.Answer{
 		Allow:  r.Allowed(),
 		Effect: r.Effect.String(),
 		Rule:   r.Rule,

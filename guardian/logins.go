@@ -104,7 +104,7 @@ func (g *guardian) postLoginFinish(_ http.ResponseWriter, r *http.Request) (any,
 }
 
 // keepLogin records a login, and puts it into the vault with its parts.
-func (g *guardian) keepLogin(r *http.Request, l *config.Login, t oauth.Tokens) (any, error) {
+func (g *guardian) keepLogin(r *http.Request, l *config.LoginService, t oauth.Tokens) (any, error) {
 	v, err := g.openVault()
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func (l *live) overrides(ctx context.Context, q verdict.Query, bound func(*verdi
 		switch {
 		case errors.Is(err, budget.ErrFull):
 			return &verdict.Refused{Status: http.StatusServiceUnavailable,
-				Verdict: verdict.Verdict{Effect: "deny", Reason: err.Error()}}
+				Verdict: verdict.Answer{Effect: "deny", Reason: err.Error()}}
 		case err != nil:
 			return err
 		}

@@ -82,7 +82,7 @@ func (l *live) secretEvent(u inject.Use) audit.Event {
 
 // AllowUse decides a use of a secret. Mode shadow and record do not soften it: what went
 // out cannot be taken back.
-func (l *live) AllowUse(ctx context.Context, u inject.Use) verdict.Verdict {
+func (l *live) AllowUse(ctx context.Context, u inject.Use) verdict.Answer {
 	subject := u.Name + " " + u.Method + " " + u.Authority.String()
 	return answered(court.Decide(ctx, &l.Context, court.Case{
 		Policy: func() court.Ruling {

@@ -77,7 +77,7 @@ func (l *live) allowLogin(ctx context.Context, who egress.IdentityRequest, key s
 	if r.Allowed() {
 		return nil
 	}
-	return &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny", Reason: unsigned(r)}}
+	return &verdict.Refused{Verdict: verdict.Answer{Effect: "deny", Reason: unsigned(r)}}
 }
 
 // refusedOr is the effect of a ruling, where an ask that is left is a deny.

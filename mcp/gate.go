@@ -58,8 +58,8 @@ func Strict(text []byte) error {
 	return err
 }
 
-// A Verdict is the Judge's answer; its zero value is a deny.
-type Verdict struct {
+// An Answer is the Judge's; its zero value is a deny.
+type Answer struct {
 	Allow        bool
 	Server, Rule string
 	Reason       string
@@ -69,7 +69,7 @@ type Verdict struct {
 // A Judge decides. It is called concurrently.
 type Judge interface {
 	// Call decides about one call, and has recorded that. It may wait for a person.
-	Call(ctx context.Context, c Call) Verdict
+	Call(ctx context.Context, c Call) Answer
 	// Shows reports whether a listing may show a tool, prompt or resource.
 	Shows(f policy.Feature, name string) bool
 	// Listed is given what a server says of itself, or a listing of what may be
@@ -87,7 +87,7 @@ type Gate struct {
 // A Refused says that nothing goes on.
 type Refused struct {
 	Status  int // of HTTP: 200 where Answer is the answer to a request
-	Verdict Verdict
+	Verdict Answer
 	Answer  []byte // JSON-RPC
 }
 
@@ -95,7 +95,7 @@ func (r *Refused) Error() string { return r.Verdict.Reason }
 
 // unreadable is the refusal of a frame for its form.
 func unreadable(who string, err error) *Refused {
-	v := Verdict{Reason: who + " sent a frame that cannot be read as one thing only: " + err.Error()}
+	v := Answer{Reason: who + " sent a frame that cannot be read as one thing only: " + err.Error()}
 	return &Refused{Status: 400, Verdict: v, Answer: failure(nil, codeParse, v)}
 }
 
@@ -131,7 +131,7 @@ func (g *Gate) Up(ctx context.Context, data []byte, h Header) error {
 
 // batchRefused answers a batch of which nothing is sent, since one of it may not
 // be.
-func (g *Gate) batchRefused(f *frame, which int, v Verdict) []byte {
+func (g *Gate) batchRefused(f *frame, which int, v Answer) []byte {
 	var out [][]byte
 	for i, m := range f.messages {
 		switch {
@@ -140,7 +140,7 @@ func (g *Gate) batchRefused(f *frame, which int, v Verdict) []byte {
 			out = append(out, failure(m.id, codeRefused, v))
 		default:
 			why := fmt.Sprintf("message %d of its batch may not be sent, so none was", which+1)
-			out = append(out, failure(m.id, codeRefused, Verdict{Server: v.Server, Reason: why}))
+			out = append(out, failure(m.id, codeRefused, Answer{Server: v.Server, Reason: why}))
 		}
 	}
 	if out == nil {
@@ -172,7 +172,7 @@ var passing = []string{
 	"tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "server/discover", "subscriptions/listen",
 }
 
-func (g *Gate) up(ctx context.Context, m message) Verdict {
+func (g *Gate) up(ctx context.Context, m message) Answer {
 	if m.form == response {
 		return g.roots(m.result)
 	}
@@ -195,9 +195,9 @@ func (g *Gate) up(ctx context.Context, m message) Verdict {
 		return g.completion(m)
 	default:
 		if slices.Contains(passing, m.method) || strings.HasPrefix(m.method, "notifications/") {
-			return Verdict{Allow: true}
+			return Answer{Allow: true}
 		}
-		return Verdict{Reason: fmt.Sprintf("the method %.60q is none that rules speak of", m.method)}
+		return Answer{Reason: fmt.Sprintf("the method %.60q is none that rules speak of", m.method)}
 	}
 	key := "name"
 	if c.Feature == policy.Resource {
@@ -205,11 +205,11 @@ func (g *Gate) up(ctx context.Context, m message) Verdict {
 	}
 	var ok bool
 	if c.Name, ok = m.params.get(key).str(); !ok {
-		return Verdict{Reason: m.method + " without " + key}
+		return Answer{Reason: m.method + " without " + key}
 	}
 	if args := m.params.get("arguments"); args != nil && args.kind != null {
 		if args.kind != object {
-			return Verdict{Reason: m.method + " with arguments that are no object"}
+			return Answer{Reason: m.method + " with arguments that are no object"}
 		}
 		c.Raw = args.raw
 		c.Arguments, _ = args.plain().(map[string]any)
@@ -219,30 +219,30 @@ func (g *Gate) up(ctx context.Context, m message) Verdict {
 
 // completion asks about the arguments of a prompt or resource: it may if that may
 // be used.
-func (g *Gate) completion(m message) Verdict {
+func (g *Gate) completion(m message) Answer {
 	ref := m.params.get("ref")
 	if name, ok := ref.get("name").str(); ok && ref.get("uri") == nil && g.Judge.Shows(policy.Prompt, name) {
-		return Verdict{Allow: true}
+		return Answer{Allow: true}
 	}
 	if uri, ok := ref.get("uri").str(); ok && ref.get("name") == nil && g.Judge.Shows(policy.Resource, uri) {
-		return Verdict{Allow: true}
+		return Answer{Allow: true}
 	}
-	return Verdict{Reason: "completion/complete for a prompt or resource that may not be used"}
+	return Answer{Reason: "completion/complete for a prompt or resource that may not be used"}
 }
 
 // roots holds the roots that a program tells to those that it may.
-func (g *Gate) roots(result *value) Verdict {
+func (g *Gate) roots(result *value) Answer {
 	told := result.get("roots")
 	if told == nil {
-		return Verdict{Allow: true}
+		return Answer{Allow: true}
 	}
 	for i := range told.items {
 		uri, ok := told.items[i].get("uri").str()
 		if !ok || g.Root == nil || !g.Root(uri) {
-			return Verdict{Reason: fmt.Sprintf("the root %.200q lies outside the project", uri)}
+			return Answer{Reason: fmt.Sprintf("the root %.200q lies outside the project", uri)}
 		}
 	}
-	return Verdict{Allow: true}
+	return Answer{Allow: true}
 }
 
 // Down judges a frame of the server and gives what of it goes down: nil for
@@ -307,7 +307,7 @@ func (g *Gate) down(ctx context.Context, m message) (out []byte, changed bool, e
 	}
 	if m.result.get("serverInfo") != nil || m.result.get("instructions") != nil {
 		if len(g.Judge.Listed(ctx, []Definition{some(Itself, m.result, []string{"serverInfo", "instructions"})})) > 0 {
-			v := Verdict{Reason: "the server says something else of itself than when it was pinned: cloister mcp inspect " +
+			v := Answer{Reason: "the server says something else of itself than when it was pinned: cloister mcp inspect " +
 				"shows it"}
 			return failure(m.id, codeRefused, v), true, nil
 		}
@@ -393,11 +393,11 @@ func templated(key, name string) string {
 }
 
 // served judges what a server asks of the program.
-func (g *Gate) served(ctx context.Context, method string, params *value) Verdict {
+func (g *Gate) served(ctx context.Context, method string, params *value) Answer {
 	c := Call{Method: method}
 	switch method {
 	case "ping":
-		return Verdict{Allow: true}
+		return Answer{Allow: true}
 	case "sampling/createMessage":
 		c.Feature = policy.Sampling
 	case "elicitation/create":
@@ -405,7 +405,7 @@ func (g *Gate) served(ctx context.Context, method string, params *value) Verdict
 	case "roots/list":
 		c.Feature = policy.Roots
 	default:
-		return Verdict{Reason: fmt.Sprintf("the server asks for %.60q, which no rule speaks of", method)}
+		return Answer{Reason: fmt.Sprintf("the server asks for %.60q, which no rule speaks of", method)}
 	}
 	if params != nil {
 		c.Raw = params.raw

@@ -25,12 +25,12 @@ type judge struct {
 	serves   []string // methods of the server that are allowed
 }
 
-func (j *judge) Call(_ context.Context, c mcp.Call) mcp.Verdict {
+func (j *judge) Call(_ context.Context, c mcp.Call) mcp.Answer {
 	j.calls = append(j.calls, c)
 	if c.Feature >= policy.Sampling {
-		return mcp.Verdict{Allow: slices.Contains(j.serves, c.Method), Reason: "not served"}
+		return mcp.Answer{Allow: slices.Contains(j.serves, c.Method), Reason: "not served"}
 	}
-	return mcp.Verdict{Allow: strings.HasPrefix(c.Name, "ok"), Reason: "not ok", Rule: "r", Server: "s"}
+	return mcp.Answer{Allow: strings.HasPrefix(c.Name, "ok"), Reason: "not ok", Rule: "r", Server: "s"}
 }
 
 func (j *judge) Shows(_ policy.Feature, name string) bool { return strings.HasPrefix(name, "ok") }

@@ -90,7 +90,7 @@ var errCrowded = errors.New("too many large MCP frames at once")
 
 // crowded is the refusal for it.
 func crowded() *Refused {
-	v := Verdict{Reason: errCrowded.Error() + "; try again"}
+	v := Answer{Reason: errCrowded.Error() + "; try again"}
 	return &Refused{Status: 503, Verdict: v, Answer: failure(nil, codeRefused, v)}
 }
 

@@ -160,7 +160,7 @@ const (
 )
 
 // failure is a response with an error. id nil stands for null.
-func failure(id []byte, code int, v Verdict) []byte {
+func failure(id []byte, code int, v Answer) []byte {
 	if id == nil {
 		id = []byte("null")
 	}

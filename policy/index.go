@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/reading"
 	"cloister/internal/source"
 )
 
@@ -124,7 +125,7 @@ type found struct {
 	// destination, whether or not of this one; asked is the login, nil before it,
 	// and said the best allow rule that speaks of it.
 	login [tiers]*rule
-	asked *Login
+	asked *reading.Login
 	said  *rule
 	// bytes is the most that an allow rule about this request lets through.
 	bytes *int64

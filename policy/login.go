@@ -8,42 +8,10 @@ import (
 	"strings"
 
 	"cloister/internal/authority"
+	"cloister/internal/reading"
 	"cloister/internal/urlpath"
 	"cloister/policy/allowing"
 )
-
-// Login is what a connection of a protocol other than HTTP says at its beginning:
-// who wants what.
-type Login struct {
-	Protocol string
-	User     string
-	Database string // of PostgreSQL
-	// Of SSH: what is to run, empty where someone only logs in. Repository is git's,
-	// where Command is one of git's that can be read, and Push says that it writes.
-	Command    string
-	Repository string
-	Push       bool
-}
-
-func (l Login) String() string {
-	words := fmt.Sprintf("%s user %q", l.Protocol, l.User)
-	switch {
-	case l.Protocol == Postgres:
-		words += fmt.Sprintf(" database %q", l.Database)
-	case l.Repository != "":
-		words += fmt.Sprintf(" %s %q", l.verb(), l.Repository)
-	case l.Command != "":
-		words += fmt.Sprintf(" command %q", l.Command)
-	}
-	return words
-}
-
-func (l Login) verb() string {
-	if l.Push {
-		return GitPush
-	}
-	return GitFetch
-}
 
 // The protocols, and what git does by SSH.
 const (
@@ -103,7 +71,7 @@ func (m *loginMatcher) runs() bool { return len(m.commands)+len(m.repositories)+
 // that, an allow rule about what is to run does, so that it can be asked for, and a
 // deny rule does not. Where a deny rule speaks of repositories it speaks also of
 // every command that is not plainly git's: whatever runs there could reach them.
-func (m *loginMatcher) match(l *Login, effect Effect) bool {
+func (m *loginMatcher) match(l *reading.Login, effect Effect) bool {
 	switch {
 	case l.Protocol != m.protocol || !fitsAny(m.users, l.User) || !fitsAny(m.databases, l.Database):
 		return false
@@ -116,7 +84,7 @@ func (m *loginMatcher) match(l *Login, effect Effect) bool {
 	case l.Repository == "":
 		return effect == Deny
 	}
-	return (len(m.git) == 0 || slices.Contains(m.git, l.verb())) &&
+	return (len(m.git) == 0 || slices.Contains(m.git, l.Git())) &&
 		(len(m.repositories) == 0 || slices.ContainsFunc(m.repositories, func(r repository) bool {
 			return r.match(l.Repository, effect)
 		}))
@@ -342,13 +310,13 @@ func (f *found) settleLogin() string {
 }
 
 // loginHints are the words that allow one login.
-func loginHints(a authority.Authority, l *Login, near *loginMatcher) []string {
+func loginHints(a authority.Authority, l *reading.Login, near *loginMatcher) []string {
 	words := fmt.Sprintf("%s, protocol: %s, users: [%q]", allowing.Target(a), l.Protocol, l.User)
 	switch {
 	case l.Protocol == Postgres:
 		words += fmt.Sprintf(", databases: [%q]", l.Database)
 	case l.Repository != "":
-		words += fmt.Sprintf(", repositories: [%q], git: [%s]", l.Repository, l.verb())
+		words += fmt.Sprintf(", repositories: [%q], git: [%s]", l.Repository, l.Git())
 	case l.Command != "":
 		words += fmt.Sprintf(", commands: [%q]", l.Command)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/internal/reading"
 	"cloister/internal/source"
 	"cloister/policy"
 )
@@ -45,7 +46,7 @@ func TestLogins(t *testing.T) {
 	} {
 		r := connect(t, tt.dest)
 		if tt.user != "" {
-			r.Login = &policy.Login{Protocol: "postgres", User: tt.user, Database: tt.database}
+			r.Login = &reading.Login{Protocol: "postgres", User: tt.user, Database: tt.database}
 		}
 		v := policy.Decide(s, r)
 		protocol := v.Protocol
@@ -61,7 +62,7 @@ func TestLogins(t *testing.T) {
 	}
 	v := policy.Decide(s, func() policy.Request {
 		r := connect(t, "db.test:5432")
-		r.Login = &policy.Login{Protocol: "postgres", User: "evil", Database: "shop"}
+		r.Login = &reading.Login{Protocol: "postgres", User: "evil", Database: "shop"}
 		return r
 	}())
 	if want := `in config.yaml: proxy: {allow: [{domain: db.test, ports: [5432], protocol: postgres, users: ["evil"], databases: ["shop"]}]}`; v.Hints[0] != want {
@@ -73,7 +74,7 @@ func TestLogins(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := connect(t, "db.test:5432")
-	r.Login = &policy.Login{Protocol: "postgres", User: "evil", Database: "shop"}
+	r.Login = &reading.Login{Protocol: "postgres", User: "evil", Database: "shop"}
 	if v := policy.Decide(with, r); v.Effect != policy.Allow {
 		t.Errorf("--allow: %+v", v)
 	}
@@ -151,7 +152,7 @@ func TestSSHLogins(t *testing.T) {
 	} {
 		r := connect(t, tt.dest)
 		if tt.user != "" {
-			r.Login = &policy.Login{Protocol: "ssh", User: tt.user, Command: tt.command, Repository: tt.repository, Push: tt.push}
+			r.Login = &reading.Login{Protocol: "ssh", User: tt.user, Command: tt.command, Repository: tt.repository, Push: tt.push}
 		}
 		v := policy.Decide(s, r)
 		if v.Effect != tt.want || !strings.Contains(v.Rule, tt.by) || tt.identity != "" && v.Identity != tt.identity {
@@ -168,14 +169,14 @@ func TestSSHLogins(t *testing.T) {
 		t.Errorf("a host that no rule reads: %+v", v)
 	}
 	r := connect(t, "git.test:22")
-	r.Login = &policy.Login{Protocol: "ssh", User: "git", Command: "git-receive-pack 'other/lib'", Repository: "other/lib", Push: true}
+	r.Login = &reading.Login{Protocol: "ssh", User: "git", Command: "git-receive-pack 'other/lib'", Repository: "other/lib", Push: true}
 	if want := `in config.yaml: proxy: {allow: [{domain: git.test, ports: [22], protocol: ssh, users: ["git"], repositories: ["other/lib"], git: [push], identity: "agent"}]}`; policy.Decide(s, r).Hints[0] != want {
 		t.Errorf("hint %q", policy.Decide(s, r).Hints)
 	}
 	// The words keep what the rule says of the server and of who signs.
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICq2OY8jOePyRqHWpUUgpXU6dD9Q7fpVey0MWl3WTsOm"
 	s = compile(t, policy.Input{Rules: []policy.Rule{{Effect: policy.Allow, Domain: "git.test", Protocol: "ssh", Commands: []string{"date"}, Identity: "agent", Use: "ask", HostKeys: []string{key}}}})
-	r.Login = &policy.Login{Protocol: "ssh", User: "git", Command: "id"}
+	r.Login = &reading.Login{Protocol: "ssh", User: "git", Command: "id"}
 	if want := `commands: ["id"], identity: "agent", use: ask, host_keys: ["` + key + `"]}]}`; !strings.HasSuffix(policy.Decide(s, r).Hints[0], want) {
 		t.Errorf("hint %q", policy.Decide(s, r).Hints)
 	}

@@ -206,7 +206,7 @@ type Request struct {
 	// Use is what a SecretUse asks for.
 	Use *Use
 	// Login is what a NetworkConnect has said at its beginning, nil before that.
-	Login *Login
+	Login *reading.Login
 }
 
 // HTTP is the part of a request that rules speak of. One whose path has no single

@@ -20,7 +20,7 @@ type Scope struct {
 	Bindings []*secret.Binding
 	Servers  []config.MCPServer
 	shared   int // how many of the servers are config.yaml's, first
-	Logins   []*config.Login
+	Logins   []*config.LoginService
 	Quota    egress.Quota
 	Host     *hostrules.Set
 }
@@ -129,7 +129,7 @@ func (s *Scope) Arguments(name string) config.MCPRecord {
 }
 
 // Login is the one that a secret is of; nil for none.
-func (s *Scope) Login(name string) *config.Login {
+func (s *Scope) Login(name string) *config.LoginService {
 	for _, l := range s.Logins {
 		if slices.ContainsFunc(l.Secrets, func(o config.Secret) bool { return o.Name == name }) {
 			return l

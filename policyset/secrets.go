@@ -88,9 +88,9 @@ func Use(name, place string, b *secret.Binding) *policy.Use {
 
 // loginSecrets are the bindings of logins; a secret that a person binds in their
 // own words has those alone.
-func loginSecrets(names []string, own []config.Secret) ([]config.Secret, []*config.Login, error) {
+func loginSecrets(names []string, own []config.Secret) ([]config.Secret, []*config.LoginService, error) {
 	var out []config.Secret
-	var list []*config.Login
+	var list []*config.LoginService
 	bound := map[string]bool{}
 	for _, s := range own {
 		bound[s.Name] = true

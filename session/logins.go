@@ -20,7 +20,7 @@ const netrcPath = "/etc/netrc"
 
 // gitLogins are credential helpers that say placeholders. They hold only what
 // anyone inside may see.
-func gitLogins(logins []api.Login) []byte {
+func gitLogins(logins []api.PasswordLogin) []byte {
 	var b strings.Builder
 	for _, l := range logins {
 		fmt.Fprintf(&b, "[credential \"https://%s\"]\n\thelper = \"!f() { test \\\"$1\\\" = get && printf "+
@@ -30,7 +30,7 @@ func gitLogins(logins []api.Login) []byte {
 }
 
 // netrc is the same for programs that read that. It has no ports.
-func netrc(logins []api.Login) []byte {
+func netrc(logins []api.PasswordLogin) []byte {
 	var b strings.Builder
 	for _, l := range logins {
 		if !strings.Contains(l.Host, ":") {

@@ -218,7 +218,7 @@ func (a *app) agreed(question string, usual bool) bool {
 
 // storeLogin puts the credential into the vault. One that is there is replaced
 // where the person says so, or where no person can be asked.
-func (a *app) storeLogin(ctx context.Context, name string, login agent.Login) error {
+func (a *app) storeLogin(ctx context.Context, name string, login agent.Credential) error {
 	asks := term.IsTerminal(int(a.Stdin.Fd()))
 	return a.withVault(ctx, func(c *client.Client, all api.Secrets) error {
 		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool {
@@ -270,7 +270,7 @@ func (a *app) withVault(ctx context.Context, do func(*client.Client, api.Secrets
 
 // bindLogin writes where the credential may go into config.yaml, unless that says
 // so already, and puts it in force.
-func (a *app) bindLogin(ctx context.Context, login agent.Login) error {
+func (a *app) bindLogin(ctx context.Context, login agent.Credential) error {
 	cfg, _, err := a.Load()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 // try sends one request with the agent's credential from inside a cloister of this
 // project, and says what came of it. An error means that the credential was refused;
 // whatever else is in the way is shown, and left to the person.
-func (a *app) try(ctx context.Context, login agent.Login) error {
+func (a *app) try(ctx context.Context, login agent.Credential) error {
 	if login.Check == "" {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (a *app) try(ctx context.Context, login agent.Login) error {
 }
 
 // tryInside runs this program in a cloister that shows nothing of the project.
-func (a *app) tryInside(ctx context.Context, login agent.Login) (p probe.Answer, why string) {
+func (a *app) tryInside(ctx context.Context, login agent.Credential) (p probe.Answer, why string) {
 	format := login.Format
 	if format == "" {
 		format = "{}"

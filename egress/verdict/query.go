@@ -58,10 +58,10 @@ type Query struct {
 	Kind         QueryKind
 	Authority    authority.Authority
 	Via          string
-	Method, Path string // of a request; Path is for the record, and has no query
-	HTTP         *HTTP  // what rules read of a request; nil for all else
-	Login        *Login // of a connection whose protocol says who wants what
-	Detail       string // free words for the record: "tls sni", "A"
+	Method, Path string         // of a request; Path is for the record, and has no query
+	HTTP         *HTTP          // what rules read of a request; nil for all else
+	Login        *reading.Login // of a connection whose protocol says who wants what
+	Detail       string         // free words for the record: "tls sni", "A"
 	// Once is where the Decider keeps what a person allowed for this connection
 	// only; nil for a DNS question.
 	Once *Once
@@ -118,23 +118,11 @@ type HTTP = reading.Request
 // record cannot be written the answer is a deny. It is called concurrently,
 // and but for Resolve may block for as long as ctx lives (a person is asked).
 type Decider interface {
-	Decide(ctx context.Context, q Query) Verdict
+	Decide(ctx context.Context, q Query) Answer
 }
 
-// A Login is what a connection of a protocol other than HTTP says at its
-// beginning: who wants what.
-type Login struct {
-	Protocol string
-	User     string
-	Database string // of PostgreSQL
-	// Of SSH: what is to run, empty where someone only logs in; and, where that is
-	// git's, on which repository, and whether that is written.
-	Command    string
-	Repository string
-	Push       bool
-}
-
-func (l Login) Detail() string {
+// LoginDetail is a login for the record, in words.
+func LoginDetail(l reading.Login) string {
 	words := "user " + strconv.QuoteToASCII(l.User)
 	switch {
 	case l.Protocol != "ssh":

@@ -10,8 +10,8 @@ import (
 // A Refused is an Edit's word that the request shall not be made, or that its
 // answer shall not be passed on. Any other error is reported as a failure (502).
 type Refused struct {
-	Verdict Verdict // rule, place, reason and hints, given as those of a rule
-	Status  int     // 403 unless said
+	Verdict Answer // rule, place, reason and hints, given as those of a rule
+	Status  int    // 403 unless said
 	// Answer, where it is not empty, is what the program receives instead, of that
 	// ContentType.
 	Answer      []byte
@@ -26,12 +26,12 @@ func refusedBy(err error) *Refused {
 		return r
 	}
 	if form, ok := errors.AsType[*Form](err); ok {
-		return &Refused{Status: form.Status, Verdict: Verdict{Effect: "deny", Reason: form.Reason}}
+		return &Refused{Status: form.Status, Verdict: Answer{Effect: "deny", Reason: form.Reason}}
 	}
 	if syntax, ok := errors.AsType[*wire.SyntaxError](err); ok {
-		return &Refused{Status: syntax.Status, Verdict: Verdict{Effect: "deny", Reason: syntax.Error()}}
+		return &Refused{Status: syntax.Status, Verdict: Answer{Effect: "deny", Reason: syntax.Error()}}
 	}
-	return &Refused{Status: http.StatusBadGateway, Verdict: Verdict{Effect: "deny", Reason: err.Error()}}
+	return &Refused{Status: http.StatusBadGateway, Verdict: Answer{Effect: "deny", Reason: err.Error()}}
 }
 
 // Answered is the status that the program receives.

@@ -1,13 +1,13 @@
 // Package verdict holds what is asked before something leaves a cloister (Query), what
-// is answered (Verdict), how the answer changes what passes (Edit), and what is
+// is answered (Answer), how the answer changes what passes (Edit), and what is
 // recorded of what passed (Flow).
 //
 // Promise: the zero Verdict is a deny, and the fields that frame or route a message can be
 // changed by no Edit. It decides nothing, and neither sends nor records.
 package verdict
 
-// A Verdict is the Decider's answer. The zero Verdict is a deny.
-type Verdict struct {
+// An Answer is the Decider's, to a Query. The zero Answer is a deny.
+type Answer struct {
 	Allow  bool
 	Effect string   // "allow", "ask" or "deny"
 	Rule   string   // the rule that spoke, Unlisted when none did

@@ -19,7 +19,7 @@ import (
 
 // Odd refuses a body for what it may ask for.
 func Odd(err error) error {
-	return &verdict.Refused{Status: http.StatusUnsupportedMediaType, Verdict: verdict.Verdict{
+	return &verdict.Refused{Status: http.StatusUnsupportedMediaType, Verdict: verdict.Answer{
 		Effect: "deny", Reason: "a body whose method cannot be judged: " + err.Error(),
 		Hints: []string{"send it with the method that is meant, and no _method"},
 	}}
@@ -30,7 +30,7 @@ var ErrGives = errors.New("it says who may use the object (acl)")
 
 // Giving refuses a body for what it may give to others.
 func Giving(err error) error {
-	return &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Verdict{
+	return &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Answer{
 		Effect: "deny", Reason: "a body that a rule about the objects of one bucket does not cover: " + err.Error(),
 		Hints: []string{"leave acl out; contents in which the word stands are taken with uploadType=media, or resumable"},
 	}}

@@ -50,14 +50,14 @@ func (j *judge) Shows(f policy.Feature, name string) bool {
 
 // Call decides about one call. A tool that is not what it was when it was pinned is asked
 // about first.
-func (j *judge) Call(ctx context.Context, c mcp.Call) mcp.Verdict {
+func (j *judge) Call(ctx context.Context, c mcp.Call) mcp.Answer {
 	pin, known := j.unchanged(ctx, c)
 	k := j.callCase(c)
 	if !known {
 		k.Policy = func() court.Ruling { return pin }
 	}
 	r := court.Decide(ctx, j.d.Context, k)
-	out := mcp.Verdict{Allow: r.Allowed(), Server: j.server.Name, Reason: reason(r), Hints: r.Hints}
+	out := mcp.Answer{Allow: r.Allowed(), Server: j.server.Name, Reason: reason(r), Hints: r.Hints}
 	if r.Rule != policy.RuleUnlisted {
 		out.Rule = r.RuleAt()
 	}

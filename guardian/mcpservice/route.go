@@ -321,7 +321,7 @@ func (r *route) refusal(ctx context.Context, err error) error {
 	}
 	return &verdict.Refused{
 		Status: refused.Status, Answer: refused.Answer, ContentType: "application/json",
-		Verdict: verdict.Verdict{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason,
+		Verdict: verdict.Answer{Effect: "deny", Rule: refused.Verdict.Rule, Reason: refused.Verdict.Reason,
 			Hints: refused.Verdict.Hints},
 	}
 }
@@ -330,7 +330,7 @@ func (r *route) refuse(ctx context.Context, status int, reason string) error {
 	if err := r.record(ctx, reason); err != nil {
 		return err
 	}
-	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{Effect: "deny", Reason: reason}}
+	return &verdict.Refused{Status: status, Verdict: verdict.Answer{Effect: "deny", Reason: reason}}
 }
 
 // record writes down what was refused for its form.

@@ -32,7 +32,7 @@ type Placed struct {
 	Foreign []inject.Foreign
 	Env     map[string]string
 	Told    []api.Placeholder
-	Logins  []api.Login
+	Logins  []api.PasswordLogin
 	Notices []string
 	Files   []api.LoginFile
 
@@ -150,7 +150,7 @@ func (p *Placed) hold(h inject.Held) {
 }
 
 // place makes the files of logins whose secrets are all there.
-func (p *Placed) place(list []*config.Login) {
+func (p *Placed) place(list []*config.LoginService) {
 	held := map[string]string{}
 	for _, t := range p.Told {
 		held[t.Name] = t.Text
@@ -190,8 +190,8 @@ func (p *Placed) fill(s config.Secret) {
 			if port != 443 {
 				at = fmt.Sprintf("%s:%d", host, port)
 			}
-			if !slices.ContainsFunc(p.Logins, func(l api.Login) bool { return l.Host == at }) {
-				p.Logins = append(p.Logins, api.Login{Host: at, User: "x-access-token", Password: p.Told[i].Text})
+			if !slices.ContainsFunc(p.Logins, func(l api.PasswordLogin) bool { return l.Host == at }) {
+				p.Logins = append(p.Logins, api.PasswordLogin{Host: at, User: "x-access-token", Password: p.Told[i].Text})
 			}
 		}
 	}

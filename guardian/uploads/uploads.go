@@ -97,7 +97,7 @@ func (k *Known) learn(m *verdict.Message) {
 	}
 }
 
-var errForeign = &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Verdict{
+var errForeign = &verdict.Refused{Status: http.StatusForbidden, Verdict: verdict.Answer{
 	Effect: "deny",
 	Reason: "a rule about the objects of one bucket does not cover an upload that this session did not begin: " +
 		"its upload_id says to which bucket the data goes",

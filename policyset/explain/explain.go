@@ -19,6 +19,7 @@ import (
 	"cloister/api"
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
+	"cloister/internal/reading"
 	"cloister/internal/urlpath"
 	"cloister/policy"
 	"cloister/policyset"
@@ -162,7 +163,7 @@ func Destination(s *policy.Snapshot, to authority.Authority, req api.ExplainRequ
 		q.Action, q.HTTP = policy.HTTPRequest, HTTP(req)
 	}
 	if l := req.Login; l != nil {
-		q.Login = &policy.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository,
+		q.Login = &reading.Login{Protocol: l.Protocol, User: l.User, Database: l.Database, Repository: l.Repository,
 			Push: l.Push}
 		if l.Repository != "" {
 			q.Login.Command = "git" // one of its own, whatever its words

@@ -24,7 +24,7 @@ func unreadable(err error) error {
 	if errors.Is(err, unpack.ErrCrowded) {
 		status = http.StatusServiceUnavailable
 	}
-	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{
+	return &verdict.Refused{Status: status, Verdict: verdict.Answer{
 		Effect: "deny", Reason: "a body that cannot be searched for secrets: " + err.Error(),
 	}}
 }

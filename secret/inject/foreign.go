@@ -33,7 +33,7 @@ func (e *edit) stale(u Use, f *Foreign) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &verdict.Refused{Verdict: verdict.Verdict{
+	return &verdict.Refused{Verdict: verdict.Answer{
 		Effect: "deny", Rule: "secret " + f.Name, Hints: hints,
 		Reason: fmt.Sprintf("a placeholder of the secret %s in the %s: %s", f.Name, u.Place, why),
 	}}

@@ -59,7 +59,7 @@ type Use struct {
 type Judge interface {
 	// AllowUse decides a use that its binding names, and records it. What cannot be
 	// recorded is denied. It may wait for a person.
-	AllowUse(ctx context.Context, u Use) verdict.Verdict
+	AllowUse(ctx context.Context, u Use) verdict.Answer
 	// RecordUse records a placeholder that was seen and not swapped, and whether the
 	// request is refused for it; after an error it is.
 	RecordUse(ctx context.Context, u Use, refused bool, why string) error

@@ -58,8 +58,8 @@ type world struct {
 	answer func(w http.ResponseWriter, r *http.Request)
 }
 
-func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
-	v := verdict.Verdict{Allow: true, Effect: "allow", Inspect: q.Authority.Port() != 8443, Open: verdict.OpenHTTP}
+func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Answer {
+	v := verdict.Answer{Allow: true, Effect: "allow", Inspect: q.Authority.Port() != 8443, Open: verdict.OpenHTTP}
 	if q.Kind == verdict.Request {
 		edit, _ := w.session.Edit(ctx, q.HTTP)
 		v.Edits = []verdict.Edit{edit}
@@ -70,11 +70,11 @@ func (w *world) Decide(ctx context.Context, q verdict.Query) verdict.Verdict {
 func (w *world) Closed(verdict.Flow)        {}
 func (w *world) Refused(verdict.Flow) error { return nil }
 
-func (w *world) AllowUse(_ context.Context, u inject.Use) verdict.Verdict {
+func (w *world) AllowUse(_ context.Context, u inject.Use) verdict.Answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = append(w.record, "swap "+u.Name+" "+u.Place+" "+u.Method+" "+u.Authority.String()+u.Path)
-	return verdict.Verdict{Allow: w.deny == "", Effect: "deny", Reason: w.deny}
+	return verdict.Answer{Allow: w.deny == "", Effect: "deny", Reason: w.deny}
 }
 
 func (w *world) RecordUse(_ context.Context, u inject.Use, refused bool, why string) error {

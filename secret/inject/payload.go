@@ -76,5 +76,5 @@ func (e *edit) hashed(m *verdict.Message) (string, error) {
 }
 
 func tooMuch(status int, why string) error {
-	return &verdict.Refused{Status: status, Verdict: verdict.Verdict{Effect: "deny", Reason: why}}
+	return &verdict.Refused{Status: status, Verdict: verdict.Answer{Effect: "deny", Reason: why}}
 }

@@ -14,7 +14,7 @@ func (e *edit) also(h *verdict.HTTP) error {
 	e.http, e.asks = h, nil
 	for _, b := range e.bound {
 		if why := e.refused(&e.head, b); why != "" {
-			return &verdict.Refused{Verdict: verdict.Verdict{
+			return &verdict.Refused{Verdict: verdict.Answer{
 				Effect: "deny", Rule: "secret " + b.Name, Place: b.Origin,
 				Reason: "the body of a request with the secret " + b.Name + " asks for another method: " + why,
 			}}

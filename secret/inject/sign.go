@@ -85,7 +85,7 @@ func (e *edit) unsigned(m *verdict.Message, held *Held, service, why string) err
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	v := verdict.Verdict{Effect: "deny", Rule: "secret " + held.Name, Reason: "the secret " + held.Name + ": " + why}
+	v := verdict.Answer{Effect: "deny", Rule: "secret " + held.Name, Reason: "the secret " + held.Name + ": " + why}
 	return forService(service, &verdict.Refused{Verdict: v})
 }
 
@@ -166,7 +166,7 @@ func (e *edit) bindSigned(m *verdict.Message, x *signing) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return forService(x.as.Service, &verdict.Refused{Verdict: verdict.Verdict{
+	return forService(x.as.Service, &verdict.Refused{Verdict: verdict.Answer{
 		Effect: "deny", Rule: "secret " + x.held.Name, Place: origin, Hints: hints,
 		Reason: fmt.Sprintf("the secret %s does not sign this request: %s", x.held.Name, why),
 	}})

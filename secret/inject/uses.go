@@ -85,7 +85,7 @@ func (e *edit) unsaid(m *verdict.Message, h *Held, b *secret.Binding, why, told 
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &verdict.Refused{Status: http.StatusBadGateway, Verdict: verdict.Verdict{
+	return &verdict.Refused{Status: http.StatusBadGateway, Verdict: verdict.Answer{
 		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret " + h.Name + " cannot be had" + told,
 		Hints: []string{"on the host: cloister secret show " + h.Name},
 	}}
@@ -119,7 +119,7 @@ func (e *edit) misplaced(m *verdict.Message, i int, place string) error {
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
-	return &verdict.Refused{Verdict: verdict.Verdict{
+	return &verdict.Refused{Verdict: verdict.Answer{
 		Effect: "deny", Rule: "secret " + h.Name, Place: origin, Hints: hints,
 		Reason: fmt.Sprintf("the placeholder of the secret %s in the %s: %s", h.Name, place, why),
 	}}

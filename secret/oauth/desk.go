@@ -34,7 +34,7 @@ type underway struct {
 }
 
 // Begin begins a login, and listens where its browser ends.
-func (d *Desk) Begin(ctx context.Context, c *Client, l *config.Login) (id string, f *Flow, err error) {
+func (d *Desk) Begin(ctx context.Context, c *Client, l *config.LoginService) (id string, f *Flow, err error) {
 	u := &underway{codes: make(chan string, 1), close: func() {}}
 	redirect := ""
 	var ln net.Listener
@@ -76,7 +76,7 @@ func (d *Desk) keep(u *underway) (id string, err error) {
 	return id, nil
 }
 
-func (d *Desk) find(id string, l *config.Login) (*underway, error) {
+func (d *Desk) find(id string, l *config.LoginService) (*underway, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if u := d.all[id]; u != nil && u.flow.l.Name == l.Name {
@@ -86,7 +86,7 @@ func (d *Desk) find(id string, l *config.Login) (*underway, error) {
 }
 
 // Answer gives the address that a browser ended at to whoever waits.
-func (d *Desk) Answer(id string, l *config.Login, text string) error {
+func (d *Desk) Answer(id string, l *config.LoginService, text string) error {
 	u, err := d.find(id, l)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func refusedForm(err error) bool {
 }
 
 // Finish waits until the person has agreed; the login is over then.
-func (d *Desk) Finish(ctx context.Context, id string, l *config.Login) (Tokens, error) {
+func (d *Desk) Finish(ctx context.Context, id string, l *config.LoginService) (Tokens, error) {
 	u, err := d.find(id, l)
 	if err != nil {
 		return Tokens{}, err
@@ -155,7 +155,7 @@ func (d *Desk) Close() {
 
 // listen is where the browser ends. A port that someone has already is no
 // failure: the person can paste the address.
-func listen(ctx context.Context, l *config.Login) (redirect string, ln net.Listener, err error) {
+func listen(ctx context.Context, l *config.LoginService) (redirect string, ln net.Listener, err error) {
 	to, err := url.Parse(l.Redirect)
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: its redirect: %w", l.Title, err)

@@ -23,7 +23,7 @@ type Flow struct {
 	Expires time.Time
 
 	c        *Client
-	l        *config.Login
+	l        *config.LoginService
 	device   string
 	interval time.Duration
 	redirect string
@@ -33,7 +33,7 @@ type Flow struct {
 
 // Begin begins a login. redirect is where a browser's way back leads to, on this
 // host; empty for a login by code.
-func (c *Client) Begin(ctx context.Context, l *config.Login, redirect string) (*Flow, error) {
+func (c *Client) Begin(ctx context.Context, l *config.LoginService, redirect string) (*Flow, error) {
 	f := &Flow{c: c, l: l, redirect: redirect, Expires: c.Now().Add(flowWithin)}
 	if l.Flow == config.FlowBrowser {
 		return f, f.authorize()

@@ -6,7 +6,7 @@
 // own addresses is asked.
 //
 // It keeps nothing (secret/vault does), opens no browser, and knows a service only
-// as the data that it is handed: config.Login.
+// as the data that it is handed: config.LoginService.
 //
 // Most readers want Client.Begin, then Flow.Wait.
 package oauth
@@ -121,7 +121,7 @@ type answer struct {
 }
 
 // failure is the server's error, which some write as a text and some as an object.
-func (a *answer) failure(l *config.Login) error {
+func (a *answer) failure(l *config.LoginService) error {
 	if len(a.Error) == 0 || string(a.Error) == "null" {
 		return nil
 	}
@@ -156,7 +156,7 @@ func clip(text string) string {
 }
 
 // ask sends one question in the form that the service reads.
-func (c *Client) ask(ctx context.Context, l *config.Login, to string, form config.LoginForm,
+func (c *Client) ask(ctx context.Context, l *config.LoginService, to string, form config.LoginForm,
 	q url.Values) (*answer, error) {
 	kind, body := "application/x-www-form-urlencoded", []byte(q.Encode())
 	if form == config.FormJSON {
@@ -204,7 +204,7 @@ func (c *Client) ask(ctx context.Context, l *config.Login, to string, form confi
 }
 
 // tokens are what an answer has; before are those that it renews.
-func (c *Client) tokens(l *config.Login, a *answer, before Tokens) (Tokens, error) {
+func (c *Client) tokens(l *config.LoginService, a *answer, before Tokens) (Tokens, error) {
 	out := before
 	var err error
 	if out.Access, err = secret.New(a.AccessToken); err != nil {
@@ -266,7 +266,7 @@ func (c *Client) Over(t Tokens) bool { return !t.Expires.IsZero() && c.Now().Aft
 
 // Renew gets new tokens for old ones. The old ones are worth nothing then: many
 // services give a refresh token once.
-func (c *Client) Renew(ctx context.Context, l *config.Login, t Tokens) (Tokens, error) {
+func (c *Client) Renew(ctx context.Context, l *config.LoginService, t Tokens) (Tokens, error) {
 	if t.Refresh.IsZero() {
 		return t, &AnswerError{Login: l.Name, Service: l.Title, Code: "expired_token",
 			Description: "it gave nothing to renew it with"}

@@ -78,7 +78,7 @@ func newService(t *testing.T, answers ...string) (*service, *oauth.Client) {
 	}}
 }
 
-func login(t *testing.T, name string) *config.Login {
+func login(t *testing.T, name string) *config.LoginService {
 	t.Helper()
 	l, err := config.LoadLogin(name)
 	if err != nil {

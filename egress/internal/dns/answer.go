@@ -126,7 +126,7 @@ func (s *Server) tooMany(auth authority.Authority, kind string, err error) dnsms
 	f.Detail = kind
 	s.Refused(f)
 	return dnsmsg.Reply{RCode: dnsmessage.RCodeRefused, Reason: dnsmsg.Prohibited,
-		Text: refusal.Explain(verdict.Verdict{Reason: f.Reason, Hints: f.Hints})}
+		Text: refusal.Explain(verdict.Answer{Reason: f.Reason, Hints: f.Hints})}
 }
 
 // noName refuses what no Authority can be made of; the Decider cannot be asked
@@ -152,7 +152,7 @@ func onlyLocal(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local")
 }
 
-func refusedName(v verdict.Verdict) dnsmsg.Reply {
+func refusedName(v verdict.Answer) dnsmsg.Reply {
 	r := dnsmsg.Reply{RCode: dnsmessage.RCodeNameError, Reason: dnsmsg.Prohibited, Text: refusal.Explain(v)}
 	if v.Rule != "" && v.Rule != verdict.Unlisted {
 		r.Reason = dnsmsg.Blocked

@@ -131,7 +131,7 @@ func editFrames(f verdict.Frames, down *wire.FrameScan) func(out, b []byte) ([]b
 }
 
 // errPieces ends a WebSocket whose server spreads a value over too many fragments.
-var errPieces = &verdict.Refused{Verdict: verdict.Verdict{Effect: "deny",
+var errPieces = &verdict.Refused{Verdict: verdict.Answer{Effect: "deny",
 	Reason: "a message of a WebSocket in too many pieces to be searched for secrets"}}
 
 // pass passes WebSocket frames in both directions until both have ended.

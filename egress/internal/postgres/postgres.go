@@ -19,6 +19,7 @@ import (
 	"cloister/egress/internal/stream"
 	"cloister/egress/internal/wire"
 	"cloister/egress/verdict"
+	"cloister/internal/reading"
 )
 
 // A postgres is a stream whose program speaks PostgreSQL.
@@ -44,7 +45,7 @@ func Serve(ctx context.Context, s *stream.Stream) {
 		return
 	}
 	if first.Code != wire.PGCancel {
-		v := s.Login(ctx, verdict.Login{Protocol: "postgres", User: first.User, Database: first.Database})
+		v := s.Login(ctx, reading.Login{Protocol: "postgres", User: first.User, Database: first.Database})
 		if !v.Allow {
 			p.refuse(true, "28000", refusal.Of(v, s.Target))
 			s.TellEnd()

@@ -39,7 +39,7 @@ type Refusal struct {
 	kind   string
 }
 
-func Of(v verdict.Verdict, a authority.Authority) Refusal {
+func Of(v verdict.Answer, a authority.Authority) Refusal {
 	r := Refusal{Status: http.StatusForbidden, Host: a.Host(), Port: a.Port(), Verdict: v.Effect, Rule: v.Rule,
 		Place: v.Place, Reason: v.Reason, Hints: v.Hints}
 	if r.Verdict == "" || r.Verdict == "allow" {
@@ -52,7 +52,7 @@ func Of(v verdict.Verdict, a authority.Authority) Refusal {
 }
 
 // Explain is a verdict in one line, for DNS.
-func Explain(v verdict.Verdict) string {
+func Explain(v verdict.Answer) string {
 	r := Of(v, authority.Authority{})
 	parts := []string{"cloister: " + r.Reason}
 	if r.Place != "" {

@@ -58,9 +58,9 @@ type Request struct {
 	// What it holds of the session's memory: from before the decision on, and from there on.
 	Early, Late int64
 
-	Verdict  verdict.Verdict // what allowed it
-	Most     int64           // what the body may hold; 0 is no bound
-	Over     *verdict.Form   // of a body that holds more
+	Verdict  verdict.Answer // what allowed it
+	Most     int64          // what the body may hold; 0 is no bound
+	Over     *verdict.Form  // of a body that holds more
 	Use      *quota.Host
 	Status   int   // of the answer
 	Up, Down int64 // bytes of bodies

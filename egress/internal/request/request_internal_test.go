@@ -45,7 +45,7 @@ func (l *life) step(name string) error {
 
 var errAbandoned = errors.New("abandoned")
 
-func (l *life) Decide(_ context.Context, q verdict.Query) verdict.Verdict {
+func (l *life) Decide(_ context.Context, q verdict.Query) verdict.Answer {
 	_ = l.step("decide")
 	if l.second != nil && len(l.steps) == 1 {
 		l.req.Stream.Session.Generation.Add(1)
@@ -53,7 +53,7 @@ func (l *life) Decide(_ context.Context, q verdict.Query) verdict.Verdict {
 	} else if l.req.recorded || len(l.steps) > 1 && l.second == nil {
 		l.steps = append(l.steps, "decided late")
 	}
-	return verdict.Verdict{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
+	return verdict.Answer{Allow: l.allow, Effect: "deny", Reason: "no", Edits: l.edits}
 }
 
 func (l *life) Closed(f verdict.Flow) { l.steps = append(l.steps, "closed "+f.Reason) }
@@ -111,7 +111,7 @@ func (l *life) Refuse(r *refusal.Refusal) {
 // by, or one of the Journal.
 func TestRequestIsRecordedOnce(t *testing.T) {
 	form := &verdict.Form{Status: http.StatusBadRequest, Reason: "form"}
-	stop := &verdict.Refused{Verdict: verdict.Verdict{Reason: "edit"}}
+	stop := &verdict.Refused{Verdict: verdict.Answer{Reason: "edit"}}
 	edit := func(name string, l **life) verdict.Edit {
 		return verdict.Edit{Request: func(*verdict.Message) error { return (*l).step(name + " up") },
 			Response: func(*verdict.Message) error { return (*l).step(name + " down") }}

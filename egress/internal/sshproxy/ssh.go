@@ -27,6 +27,7 @@ import (
 	"cloister/egress/internal/stream"
 	"cloister/egress/verdict"
 	"cloister/internal/authority"
+	"cloister/internal/reading"
 )
 
 // An Identity is what logs in to a server, kept outside. Close is called when it is
@@ -118,7 +119,7 @@ func (c *sshConn) answered() bool {
 func (c *sshConn) begin(ctx context.Context, user string) error {
 	err := c.s.Session.Quota.Take()
 	if err == nil {
-		v := c.s.Login(ctx, verdict.Login{Protocol: "ssh", User: user})
+		v := c.s.Login(ctx, reading.Login{Protocol: "ssh", User: user})
 		if v.Allow {
 			return nil
 		}
@@ -162,7 +163,8 @@ func (c *sshConn) refused(err error) error {
 
 // open asks about one command, and gives the connection that it runs on.
 func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) {
-	l := verdict.Login{Protocol: "ssh", User: r.User, Command: r.Command, Repository: r.Git.Repository, Push: r.Git.Push}
+	l := reading.Login{Protocol: "ssh", User: r.User, Command: r.Command, Repository: r.Git.Repository,
+		Push: r.Git.Push}
 	ctx, cancel := context.WithCancel(ctx)
 	v, leave := c.allow(ctx, l, cancel)
 	fail := func(err error) (shell.Way, error) {
@@ -181,10 +183,10 @@ func (c *sshConn) open(ctx context.Context, r shell.Request) (shell.Way, error) 
 }
 
 // allow asks the Decider, and keeps the command where Recheck finds it.
-func (c *sshConn) allow(ctx context.Context, l verdict.Login, cancel func()) (verdict.Verdict, func()) {
+func (c *sshConn) allow(ctx context.Context, l reading.Login, cancel func()) (verdict.Answer, func()) {
 	e := c.s.Session
-	q := verdict.Query{Kind: verdict.Connect, Authority: c.s.Target, Via: c.s.Via, Login: &l, Detail: l.Detail(),
-		Once: &c.s.Judged.Once}
+	q := verdict.Query{Kind: verdict.Connect, Authority: c.s.Target, Via: c.s.Via, Login: &l,
+		Detail: verdict.LoginDetail(l), Once: &c.s.Judged.Once}
 	o := &stream.Underway{Query: q, Cancel: cancel}
 	leave := func() { c.s.Judged.End(o) }
 	for {
@@ -200,7 +202,7 @@ func (c *sshConn) allow(ctx context.Context, l verdict.Login, cancel func()) (ve
 }
 
 // way is the connection for one who logs in: made once, and again when it broke.
-func (c *sshConn) way(ctx context.Context, user string, v verdict.Verdict) (ssh.Conn, error) {
+func (c *sshConn) way(ctx context.Context, user string, v verdict.Answer) (ssh.Conn, error) {
 	key := fmt.Sprint(v.AskFirst) + v.Identity + "\n" + strings.Join(v.HostKeys, "\n")
 	c.mu.Lock()
 	w := c.ways[key]
@@ -251,7 +253,7 @@ func (c *sshConn) close() {
 }
 
 // dial connects and logs in.
-func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v verdict.Verdict) error {
+func (c *sshConn) dial(ctx context.Context, w *sshWay, user string, v verdict.Answer) error {
 	s := c.s
 	check, algorithms, err := shell.Expected(s.Target.String(), c.with.Known, v.HostKeys)
 	if err != nil {
@@ -321,7 +323,7 @@ func refuseChannels(channels <-chan ssh.NewChannel) {
 }
 
 // describe words why no one logged in.
-func (c *sshConn) describe(err error, v verdict.Verdict, proved bool) error {
+func (c *sshConn) describe(err error, v verdict.Answer, proved bool) error {
 	at := c.s.Target
 	d := &dial.Error{Words: "log in to " + at.String() + ": it did not finish the SSH handshake", Err: err}
 	key, wrong := errors.AsType[*shell.KeyError](err)

@@ -67,7 +67,7 @@ func (j *Judged) SetInspected() {
 
 // Ask asks the Decider, and again if policy changed before the answer was in
 // Recheck's sight: no connection outlives the rule that let it in.
-func (j *Judged) Ask(ctx context.Context, q verdict.Query) verdict.Verdict {
+func (j *Judged) Ask(ctx context.Context, q verdict.Query) verdict.Answer {
 	q.Once = &j.Once
 	for {
 		generation := j.e.Generation.Load()
@@ -136,7 +136,7 @@ func (j *Judged) Recheck(ctx context.Context) {
 	}
 }
 
-func (j *Judged) again(ctx context.Context, q verdict.Query) verdict.Verdict {
+func (j *Judged) again(ctx context.Context, q verdict.Query) verdict.Answer {
 	q.Kind = verdict.Recheck
 	return j.e.Decider.Decide(ctx, q)
 }

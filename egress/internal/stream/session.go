@@ -132,7 +132,7 @@ func NewQuota(b quota.Bounds, names int) *quota.Counter {
 
 // Bound is the most that a body may hold: the rule's word or the session's. length
 // is what it says that it holds, if it does.
-func (e *Session) Bound(v verdict.Verdict, length int64) (int64, *verdict.Form) {
+func (e *Session) Bound(v verdict.Answer, length int64) (int64, *verdict.Form) {
 	own := e.Quota.Bounds().RequestBytes
 	switch {
 	case v.MaxBytes > 0 && (own == 0 || v.MaxBytes <= own):
@@ -146,7 +146,7 @@ func (e *Session) Bound(v verdict.Verdict, length int64) (int64, *verdict.Form) 
 }
 
 // Ruled refuses a body by the rule's word.
-func Ruled(v verdict.Verdict, length int64) *verdict.Form {
+func Ruled(v verdict.Answer, length int64) *verdict.Form {
 	return &verdict.Form{Status: http.StatusRequestEntityTooLarge, Rule: v.Rule, Place: v.Place,
 		Reason: "a body of more than " + strconv.FormatInt(v.MaxBytes, 10) + " bytes, the most that the rule \"" + v.Rule +
 			"\" allows",

@@ -16,6 +16,7 @@ import (
 	"cloister/egress/verdict"
 	"cloister/internal/authority"
 	"cloister/internal/budget"
+	"cloister/internal/reading"
 )
 
 // classifyRefused is how long a refused connection may take to show what it
@@ -64,7 +65,7 @@ func (s *Stream) EnsureDialed(ctx context.Context) bool {
 }
 
 // Login asks about the user who speaks.
-func (s *Stream) Login(ctx context.Context, l verdict.Login) verdict.Verdict {
+func (s *Stream) Login(ctx context.Context, l reading.Login) verdict.Answer {
 	return s.Judged.Ask(ctx, verdict.Query{Kind: verdict.Connect, Authority: s.Target, Via: s.Via, Login: &l,
-		Detail: l.Detail()})
+		Detail: verdict.LoginDetail(l)})
 }

@@ -278,10 +278,10 @@ func TestProductLearns(t *testing.T) {
 	}
 	st, err := os.Stat("/work/secret")
 	if _, newErr := os.Stat("/work/new"); err != nil || st.Mode().Perm() == 0o777 || !errors.Is(newErr, fs.ErrNotExist) {
-		t.Errorf("mode %v, %v; new: %v", st.Mode(), err, newErr)
+		t.Errorf("mode %v, %v; new: %v\n%s", st.Mode(), err, newErr, out)
 	}
 	record, _ = cloister(t, "audit", "export", "--session", "kept")
-	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no rule permits it") {
+	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no statement permits it") {
 		t.Errorf("the record of what was refused:\n%s", record)
 	}
 	if out, status := run("cat secret", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow"); status != 0 || !strings.Contains(out, "secret text") {

@@ -77,11 +77,11 @@ func (a *asking) end() {
 	}
 }
 
-// hold reports whether an open waits for a person from here on. Where too many do, it fails at once.
-func (a *asking) hold(n *notice, at string, flags uint64) bool {
+// hold has an open wait for a person. Where too many do, it is refused at once.
+func (a *asking) hold(n *notice, at string, flags uint64) fate {
 	if a == nil || flags&(unix.O_DIRECTORY|unix.O_TMPFILE&^unix.O_DIRECTORY) != 0 ||
 		flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL {
-		return false // it fails by itself
+		return passes // it fails by itself
 	}
 	write := flags&unix.O_ACCMODE != unix.O_RDONLY || flags&unix.O_TRUNC != 0
 	for _, one := range a.files[at] {
@@ -91,7 +91,7 @@ func (a *asking) hold(n *notice, at string, flags uint64) bool {
 		select {
 		case a.places <- struct{}{}:
 		default:
-			return false // the view has it closed
+			return refused
 		}
 		call := *n
 		a.wg.Go(func() {
@@ -100,9 +100,9 @@ func (a *asking) hold(n *notice, at string, flags uint64) bool {
 				refuse(int(a.listener.Fd()), call.id)
 			}
 		})
-		return true
+		return held
 	}
-	return false
+	return passes
 }
 
 // one asks about one call, and hands the file in. With an error the call fails.

@@ -178,8 +178,12 @@ func (w *Watch) look(n *notice) fate {
 			s.path += "/" // a file without a name
 		}
 		u := s.use
-		if err == nil && c.use == reads && w.asking.hold(n, at, n.args[c.flags]) {
-			return held
+		if err == nil && c.use == reads {
+			asked := w.asking.hold(n, at, n.args[c.flags])
+			if asked == held {
+				return held
+			}
+			no = asked == refused
 		}
 		no = no || w.table.refuses(s, err)
 		if c.from && !w.table.refuses(s, err) {

@@ -66,6 +66,8 @@ func TestDoubleNodeLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := build(t, true, fmt.Sprintf(onNode, "", tt.conditions))
+			w.look = patience
+			w.remake()
 			w.set("refuse-delete", "error: timed out waiting for the condition on pods/cloister-s1")
 			_, _, _, err := w.run([]string{"sleep", "1000"}, func(sandbox.Box) {
 				w.mu.Lock()
@@ -170,5 +172,5 @@ func TestClassDescribed(t *testing.T) {
 	}
 }
 
-// patience is long on a machine that is busy, and short beside what it would be by itself.
-const patience = 2 * time.Second
+// patience is long on a machine that is busy, and shorter than what it would be by itself.
+const patience = 5 * time.Second

@@ -160,6 +160,7 @@ type world struct {
 	dir    string
 	driver *kubernetes.Driver
 	folder string
+	look   time.Duration // of the driver's options
 	level  kubernetes.Level
 	binds  []sandbox.Bind
 	// refusals is the socket that the guardian would read.
@@ -212,7 +213,7 @@ const canary = `{"no_new_privs":true,"seccomp":true,"uid":1000,"gate":true,"proo
 // remake makes the driver of the level.
 func (w *world) remake() {
 	w.folder = short(w.t)
-	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: w.folder, Look: patience,
+	w.driver = kubernetes.New(kubernetes.Options{Level: w.level, Dir: w.folder, Look: w.look,
 		Env: []string{doubleOf + "=" + w.dir, "PATH=/usr/bin:/bin"}, Trusted: func(string) error { return nil }})
 }
 
@@ -313,7 +314,16 @@ func (w *world) node(comes bool, after string) {
 	})
 	w.wg.Go(func() { _ = g.Asked(w.t.Context(), w.dial) })
 	refused, told := io.Pipe()
-	w.wg.Go(func() { _ = g.Refused(w.t.Context(), refused) })
+	w.wg.Go(func() {
+		_ = g.Refused(w.t.Context(), refused)
+		refused.Close() // who writes is not to wait
+	})
+	defer func() { // whatever went wrong: goroutines wait for these
+		told.Close()
+		door.Close()
+		inside.Close()
+		g.Close()
+	}()
 	if err := link.WriteFrame(told, []byte("refused")); err != nil {
 		w.t.Error(err)
 	}
@@ -324,10 +334,6 @@ func (w *world) node(comes bool, after string) {
 	}
 	w.set("status", after)
 	<-gone
-	told.Close()
-	door.Close()
-	inside.Close()
-	g.Close()
 }
 
 // dial is the gate's connection to a port inside.

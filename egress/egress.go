@@ -10,7 +10,7 @@
 // tells a Journal), does not make the gate's sockets (it is handed them), and
 // does not open TLS unless the Decider says so (Inspect, Open) or the ClientHello
 // has an encrypted one in it: inside a tunnel the bytes are the program's own, so a
-// name behind the same TLS server that ignores SNI cannot be told apart there.
+// name behind the same TLS server that ignores SNI cannot be distinguished there.
 //
 // What changes in an allowed request is said in one place: an Answer about a request
 // may carry Edits. Each is given the head before anything goes up, may set and

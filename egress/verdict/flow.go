@@ -27,7 +27,7 @@ type Flow struct {
 	Retry time.Duration
 }
 
-// A Journal is told what the engine found out by itself.
+// A Journal records what the engine found out by itself.
 type Journal interface {
 	// Closed tells the end of a connection or request that had been allowed.
 	Closed(Flow)

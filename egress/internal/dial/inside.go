@@ -27,7 +27,7 @@ func within(ctx context.Context, serve func(net.Conn)) (*net.TCPConn, netip.Addr
 			return nil, none, errors.Join(err, near.Close())
 		}
 		if far.RemoteAddr().String() != near.LocalAddr().String() {
-			_ = far.Close() // somebody else's: it gets nothing
+			_ = far.Close() // of another process: it gets nothing
 			continue
 		}
 		serve(far)

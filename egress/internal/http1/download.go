@@ -47,7 +47,7 @@ func (d *download) response() error {
 		if d.x.req.Minor == 0 || d.x.out != nil || d.x.continued && r.Status == http.StatusContinue {
 			continue
 		}
-		if len(d.x.Verdict.Edits) > 0 { // what nobody has edited is not passed on
+		if len(d.x.Verdict.Edits) > 0 { // what no edit has seen is not passed on
 			if r.Header = nil; r.Status != 100 {
 				continue
 			}

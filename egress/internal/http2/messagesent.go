@@ -112,7 +112,7 @@ func (m *message) interim(code int, h textproto.MIMEHeader) error {
 		return fmt.Errorf("%w: too many interim responses, or one of HTTP/1.1 alone", request.ErrServer)
 	}
 	if code == http.StatusContinue || len(m.Verdict.Edits) > 0 {
-		return nil // the program's library has it from us; what nobody has edited is not passed on
+		return nil // the program's library has it from us; what no edit has seen is not passed on
 	}
 	maps.Copy(m.w.Header(), http.Header(h))
 	m.w.WriteHeader(code)

@@ -78,7 +78,7 @@ func Serve(ctx context.Context, s *stream.Stream) {
 	}
 	t.Up.N.Add(int64(len(message)))
 	if first.Code == wire.PGCancel {
-		s.Client.Take(len(s.Client.Held())) // it says nothing more, and nobody asked who it is
+		s.Client.Take(len(s.Client.Held())) // it says nothing more, and its user was not asked for
 		t.Up.Edit = func(out, _ []byte) ([]byte, error) { return out, nil }
 	} else if err := p.offer(t); err != nil {
 		s.Reset()

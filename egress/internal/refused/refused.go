@@ -35,7 +35,7 @@ const (
 
 // A Report says that datagrams to a destination were refused.
 type Report struct {
-	// To is where; invalid for all that are not told apart. Port 0: it was not read.
+	// To is where; invalid for all that are counted together. Port 0: it was not read.
 	To netip.AddrPort
 	// Further is how many there were since the first, which was reported by itself:
 	// then it is 0.

@@ -121,7 +121,7 @@ func Expected(host string, files, pins []string) (check ssh.HostKeyCallback, alg
 			return &KeyError{Host: host, Changed: true, Key: line(key)}
 		case errors.As(err, &wrong):
 			return &KeyError{Host: host, Changed: len(wrong.Want) > 0, Key: line(key)}
-		case err != nil: // a certificate that nobody vouches for
+		case err != nil: // a certificate that no known authority signed
 			return &KeyError{Host: host, Key: line(key)}
 		}
 		return nil
@@ -154,12 +154,12 @@ func wanted(known ssh.HostKeyCallback, host string) []ssh.PublicKey {
 	if err != nil {
 		return nil
 	}
-	nobody, err := ssh.NewPublicKey(public)
+	unknown, err := ssh.NewPublicKey(public)
 	if err != nil {
 		return nil
 	}
 	var wrong *knownhosts.KeyError
-	if !errors.As(known(host, &net.TCPAddr{}, nobody), &wrong) {
+	if !errors.As(known(host, &net.TCPAddr{}, unknown), &wrong) {
 		return nil
 	}
 	var keys []ssh.PublicKey

@@ -84,7 +84,7 @@ func Serve(ctx context.Context, c net.Conn, g Gate) error {
 		NoClientAuth: true, MaxAuthTries: 3, ServerVersion: "SSH-2.0-cloister",
 		NoClientAuthCallback: func(m ssh.ConnMetadata) (*ssh.Permissions, error) {
 			if err := g.Begin(ctx, m.User()); err != nil {
-				return nil, &ssh.BannerError{Err: err, Message: told(err)}
+				return nil, &ssh.BannerError{Err: err, Message: bannerText(err)}
 			}
 			return &ssh.Permissions{}, nil
 		},
@@ -136,8 +136,8 @@ func refuseAll(requests <-chan *ssh.Request) {
 	}
 }
 
-// told is an error as the program's person reads it.
-func told(err error) string {
+// bannerText is an error as the program's person reads it.
+func bannerText(err error) string {
 	return "cloister refused this: " + strings.TrimRight(err.Error(), "\n") + "\n"
 }
 
@@ -173,7 +173,7 @@ func (s *session) serve(ctx context.Context, n ssh.NewChannel) {
 		way.Close()
 	}
 	if err != nil {
-		_, _ = io.WriteString(near.Stderr(), told(err))
+		_, _ = io.WriteString(near.Stderr(), bannerText(err))
 		_, _ = near.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{refusedStatus}))
 	}
 	_ = near.Close()

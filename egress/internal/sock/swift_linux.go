@@ -10,7 +10,7 @@ import (
 )
 
 // Swift gives c, a connection of the kernel's, in a form whose reads and writes the
-// scheduler is not told of. They never wait in the kernel, which takes microseconds
+// scheduler is not notified of. They never wait in the kernel, which takes microseconds
 // for them, and a scheduler that is notified wakes its monitor thread for each after a rest
 // (docs/decisions/0024). Waiting is the poller's, as ever: deadlines and Close work.
 // Anything else is given back as it is.

@@ -142,7 +142,7 @@ func (j *Judged) again(ctx context.Context, q verdict.Query) verdict.Answer {
 }
 
 // Opens reports whether TLS that begins so is inspected. An encrypted ClientHello never
-// goes out: whoever has its key could be told another name by it. One that a browser
+// goes out: whoever has its key could read another name in it. One that a browser
 // sends as grease is the same to anyone else, so it is inspected too.
 func (j *Judged) Opens(h wire.Hello) bool {
 	return j.Inspected() || j.Open != verdict.OpenNothing || h.ECH

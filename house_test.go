@@ -116,6 +116,7 @@ var packages = map[string]string{
 	"cmd/cloister/overlays":     "the commands about overlay workspaces",
 	"cmd/cloister/records":      "the commands about the record",
 	"cmd/cloister/phones":       "the commands about paired phones",
+	"cmd/cloister/images":       "the commands about images, and builds of them by the engine",
 	"cmd/cloister/judges":       "the commands about root's service that has the kernel judge",
 	"cmd/cloister/secrets":      "the commands about secrets",
 	"cmd/cloister/approvals":    "the commands about what waits for a person",
@@ -314,6 +315,7 @@ var packages = map[string]string{
 	"sandbox/microvm/walled":    "programs behind walls of their own",
 	"sandbox/microvm/wire":      "what a guest and its monitor say to each other",
 	"sandbox/image":             "root file systems of OCI images, unpacked without an engine",
+	"sandbox/image/chosen":      "which image a cloister's system is",
 	"sandbox/localuser":         "the driver whose namespaces root's helper makes",
 	"sandbox/native":            "the driver that needs nothing installed",
 	"sandbox/sandboxtest":       "the meaning of a driver, as tests",
@@ -399,7 +401,7 @@ var onlyFor = map[string]struct {
 	why     string
 }{
 	"guardian":                {[]string{"cmd/cloister", "cmd/cloister/cli"}, "a room that imported the desk could reach every enforcer through it"},
-	"sandbox/docker":          {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
+	"sandbox/docker":          {[]string{"cmd/cloister", "cmd/cloister/images"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/gvisor":          {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/localuser":       {[]string{"cmd/cloister"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/microvm":         {[]string{"cmd/cloister/machines"}, "a driver is chosen at the door; everyone else holds the contract"},
@@ -426,7 +428,7 @@ var large = map[string]struct {
 }{
 	"config":         {3200, "one strict value: every key of every file is read and checked here, and nowhere else"},
 	"bench":          {3500, "one file for each subject that is measured; nothing in one knows another; the client of all is the next to move out"},
-	"cmd/cloister":   {8500, "one file for each noun, and the order of a run (shim.go); devcontainer and image are the next to move out"},
+	"cmd/cloister":   {7750, "one file for each noun, and the order of a run (shim.go); devcontainer and setup are the next to move out"},
 	"guardian":       {5100, "one route table and the wiring of every enforcer; what the window asks of this program is the next to move out"},
 	"policy":         {5050, "the index, the Cedar text and the reader of Cedar files must decide alike; what Cedar says wrong of a text has moved out"},
 	"escape/corpus":  {14000, "one file for each case; nothing in one knows another, and each new row of the table adds one"},
@@ -797,7 +799,7 @@ func parse(name string) (file, error) {
 var mayResolve = map[string]string{
 	"cmd/cloister/git.go":                   "runs inside: git there is the cloister's own",
 	"cmd/cloister/hostexec.go":              "reads the name of this very process",
-	"cmd/cloister/image.go":                 "a folder of Cloister's own store of images",
+	"sandbox/image/chosen/chosen.go":        "a folder of Cloister's own store of images",
 	"cmd/cloister/locale.go":                "reads the name of a time zone, and opens nothing",
 	"cmd/cloister/cli/words.go":             "only for a hint: whether a word is the name of a program",
 	"cmd/cloister/run.go":                   "only for a hint: whose script a command is",

@@ -48,7 +48,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	if err := noProject(f); err != nil { // by the configuration
 		return errors.Join(err, s.Begun.Close())
 	}
-	s.Signals, s.End = hear(), agent.End
+	s.Signals, s.End = cli.Signals(), agent.End
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an editor that is gone is an error of a write
 	o := acp.Options{
 		Root: string(s.Project.Root), Main: string(s.Project.Main),

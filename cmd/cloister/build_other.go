@@ -13,18 +13,6 @@ import (
 	"cloister/session/beside"
 )
 
-// engineBuild needs the gate's namespaces, which are Linux's.
-func (*app) engineBuild(context.Context, *buildFlags) error {
-	return cli.Hinted(errors.New("image build: only Linux can build in containers"),
-		"cloister image pull fetches an image")
-}
-
-// engineForgetAll has nothing to forget.
-func (*app) engineForgetAll(context.Context) error { return nil }
-
-// engineForget has nothing to forget.
-func (*app) engineForget(context.Context, image.Image) error { return nil }
-
 // planServices needs the gate's namespaces, which are Linux's.
 func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan,
 	error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"cloister/cmd/cloister/images"
 	"cloister/devcontainer"
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/metadata"
@@ -19,7 +20,7 @@ import (
 // buildDevcontainer builds the image of a devcontainer's Dockerfile and features with the
 // engine, and keeps it in the store. The steps have the network of a session of their own.
 func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store, tag string) (image.Image, error) {
-	d, err := a.engineDriver()
+	d, err := images.Engine(&a.App)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -40,7 +41,7 @@ func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store,
 			return image.Image{}, err
 		}
 	}
-	return a.kept(ctx, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
+	return images.Keep(ctx, &a.App, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
 }
 
 func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id,
@@ -60,7 +61,7 @@ func (a *app) buildService(
 	if err != nil {
 		return image.Image{}, err
 	}
-	d, err := a.engineDriver()
+	d, err := images.Engine(&a.App)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -68,15 +69,15 @@ func (a *app) buildService(
 	if err != nil {
 		return image.Image{}, err
 	}
-	return a.kept(ctx, d, s, id, tag, "the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
+	return images.Keep(ctx, &a.App, d, s, id, tag, "the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
 }
 
 func (a *app) buildRecipe(
 	ctx context.Context, d *docker.Driver, s *image.Store, r devcontainer.Recipe, tag string,
 ) (id, label string, err error) {
-	id, err = a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
+	id, err = images.Build(ctx, &a.App, d, nil, docker.Build{
 		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.Slow,
-		Stored: storedIn(s),
+		Stored: images.StoredIn(s),
 	})
 	if err != nil {
 		return "", "", err
@@ -111,9 +112,9 @@ func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Stor
 	if label, err = devcontainer.Label(label, entries); err != nil {
 		return "", err
 	}
-	return a.builtBy(ctx, d, &buildFlags{tag: tag}, docker.Build{
+	return images.Build(ctx, &a.App, d, nil, docker.Build{
 		File: "the features of " + l.File, Text: text, Files: func(w *tar.Writer) error { return features.Write(w, list) },
-		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.Slow, Stored: storedIn(s),
+		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.Slow, Stored: images.StoredIn(s),
 	})
 }
 

@@ -64,9 +64,6 @@ func (a *app) serviceImage(
 	if err != nil {
 		return i, root, err
 	}
-	root, _, err = a.stored(ctx, &runFlags{Order: launch.Order{Image: i.ID}}, dirs)
-	if k, ok := driver.(keeper); ok && err == nil {
-		err = k.Give(ctx, root, a.Slow)
-	}
+	root, _, err = a.system(ctx, &runFlags{Order: launch.Order{Image: i.ID}}, dirs, driver)
 	return i, root, err
 }

@@ -8,12 +8,12 @@ import (
 	"slices"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/images"
 	"cloister/cmd/cloister/machines"
 	"cloister/cmd/cloister/pods"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
-	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/gvisor"
 	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
@@ -33,7 +33,7 @@ func (a *app) drivers() []choice {
 			return native.New(dirs.Runtime), nil
 		}},
 		{localuser.Name, func() (sandbox.Driver, error) { return localDriver(), nil }},
-		{"docker", func() (sandbox.Driver, error) { return cli.Made(a.engineDriver()) }},
+		{"docker", func() (sandbox.Driver, error) { return cli.Made(images.Engine(&a.App)) }},
 		{"gvisor", a.gvisorDriver},
 		{machines.Level, func() (sandbox.Driver, error) { return cli.Made(machines.Driver(&a.App)) }},
 		{pods.Level, func() (sandbox.Driver, error) { return cli.Made(pods.Driver(&a.App)) }},
@@ -81,25 +81,12 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 // kernelFolder is where setup puts the program of the gvisor level.
 func kernelFolder(d xdg.Dirs) string { return filepath.Join(d.Data, "gvisor") }
 
-func (a *app) engineDriver() (*docker.Driver, error) {
-	dirs, err := a.Dirs()
-	socket, unclear := engine.SocketOf(a.Env.Get("DOCKER_HOST"))
-	if err := errors.Join(err, unclear); err != nil {
-		return nil, err
-	}
-	return docker.New(docker.Options{Socket: socket, Dir: enginesDir(dirs)}), nil
-}
-
-// enginesDir is where the sockets of containers lie. Its name is short, since all
-// of a socket's path has 107 bytes.
-func enginesDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "d") }
-
 // sweep removes what dead sessions left on the host.
 func (a *app) sweep(d xdg.Dirs) func(context.Context, []string) error {
 	return func(ctx context.Context, live []string) error {
 		return errors.Join(
 			native.Leftovers(d.Runtime, func(id string) bool { return slices.Contains(live, id) }),
-			docker.New(docker.Options{Dir: enginesDir(d)}).Leftovers(ctx),
+			docker.New(docker.Options{Dir: images.Sockets(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
 			sweepDoors(d, live),
 			session.SweepReviews(ctx, reviews(d)),

@@ -61,7 +61,7 @@ func (a *app) serveMCP(ctx context.Context, f *runFlags) error {
 		return asUnbuilt(err)
 	}
 	defer s.Client.Close()
-	s.Signals = hear()
+	s.Signals = cli.Signals()
 	d := &served{app: a}
 	s.Granted = func(g api.SessionGrant) error {
 		d.name, d.id = g.Name, g.ID

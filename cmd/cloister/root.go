@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/images"
 	"cloister/cmd/cloister/judges"
 	"cloister/cmd/cloister/overlays"
 	"cloister/internal/nearest"
@@ -56,7 +57,7 @@ func nouns() []noun {
 		{"audit", ofRules, func(a *app) *cobra.Command { return a.records().AuditCommand() }},
 		{"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand},
-		{"image", ofMachine, (*app).imageCommand},
+		{"image", ofMachine, func(a *app) *cobra.Command { return images.Command(&a.App) }},
 		{"devcontainer", ofMachine, (*app).devcontainerCommand},
 		{"doctor", ofMachine, (*app).doctorCommand},
 		{"guardian", ofMachine, (*app).guardianCommand},

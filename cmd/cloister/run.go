@@ -5,10 +5,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"cloister/agent"
 	"cloister/api"
@@ -171,7 +169,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return &cli.UnbuiltError{Err: err}
 	}
 	defer s.Client.Close()
-	s.Signals = hear()
+	s.Signals = cli.Signals()
 	return a.carryOut(ctx, f, s, dirs, argv, report, announce(f, s, dirs))
 }
 
@@ -267,18 +265,4 @@ func unbuilt(verb string, err error) error {
 		return cli.Hinted(cli.Usage("", verb+": %s", words.Message), words.Hints...)
 	}
 	return &cli.UnbuiltError{Err: err}
-}
-
-// passed are the signals that a wrapped command gets instead of this process.
-var passed = []os.Signal{
-	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
-}
-
-// hear begins to hear the signals that are passed on, until the process ends. It
-// works beside its caller, since the runtime hands each from thread to thread,
-// 1 ms for all: until then a signal does what it does to any process.
-func hear() <-chan os.Signal {
-	c := make(chan os.Signal, 16)
-	go signal.Notify(c, passed...)
-	return c
 }

@@ -22,6 +22,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/policyset"
 	"cloister/sandbox"
+	"cloister/sandbox/image/chosen"
 	"cloister/session"
 	"cloister/session/heldpath"
 	"cloister/session/launch"
@@ -213,6 +214,24 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
 	})
 	return ground{driver, root, path, begun, claim}, err
+}
+
+// system is what --image or the configuration names as the system inside. The image cannot
+// be removed while this process lives.
+func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
+	driver sandbox.Driver) (sandbox.Root, []string, error) {
+	named, err := a.Tilde(f.Image)
+	if err != nil {
+		return sandbox.Root{}, nil, err
+	}
+	i, err := chosen.For(ctx, a.ImageStore(dirs), driver, named, a.Slow)
+	if i.Hold != nil {
+		a.Held = append(a.Held, i.Hold)
+	}
+	if f.Image == "" {
+		f.Image = i.Name
+	}
+	return i.Root, i.Path, err
 }
 
 // realHome is the person's home without symbolic links; empty where there is

@@ -254,7 +254,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		return hub.Finish(terminal.End{})
 	}
 	defer s.Client.Close()
-	signal.Notify(signals, passed...)
+	cli.PassSignals(signals)
 	defer signal.Stop(signals)
 	door := &door{}
 	defer door.close()

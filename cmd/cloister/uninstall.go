@@ -10,6 +10,7 @@ import (
 
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/images"
 	"cloister/guardian/folders"
 	"cloister/internal/realpath"
 	"cloister/internal/xdg"
@@ -87,7 +88,7 @@ func (a *app) uninstall(ctx context.Context, keep, yes bool) error {
 			return fmt.Errorf("uninstall: %w", err)
 		}
 	}
-	if err := a.engineForgetAll(ctx); err != nil {
+	if err := images.ForgetAll(ctx, &a.App); err != nil {
 		return err
 	}
 	if ring := a.secrets().Keyring(); ring != nil {

@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"bytes"
@@ -30,12 +30,12 @@ import (
 // configuration allows.
 var buildPresets = []string{"package-registries", "debian"}
 
-// mostOutput bounds what is kept of a build's output to be told when it fails.
+// mostOutput bounds what is kept of a build's output to be shown when it fails.
 const mostOutput = 4 << 20
 
 // engineBuild builds an image by its definition with the engine, and keeps it in
 // the store, where every driver finds it.
-func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
+func (a door) engineBuild(ctx context.Context, f *buildFlags) error {
 	b := docker.Build{File: "the base definition", Text: docker.BaseDefinition(), Image: f.tag, Say: a.Slow}
 	if f.show {
 		_, err := a.Out.Write(b.Text)
@@ -52,16 +52,16 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	if err != nil {
 		return err
 	}
-	b.Stored = storedIn(s)
-	d, err := a.engineDriver()
+	b.Stored = StoredIn(s)
+	d, err := Engine(a.App)
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
-	id, err := a.builtBy(ctx, d, f, b)
+	id, err := Build(ctx, a.App, d, f.allow, b)
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
-	i, err := a.kept(ctx, d, s, id, f.tag, "a definition: "+b.File)
+	i, err := Keep(ctx, a.App, d, s, id, f.tag, "a definition: "+b.File)
 	if err != nil {
 		return fmt.Errorf("image build: %w", err)
 	}
@@ -69,8 +69,8 @@ func (a *app) engineBuild(ctx context.Context, f *buildFlags) error {
 	return nil
 }
 
-// storedIn finds an image of the store that a definition begins with.
-func storedIn(s *image.Store) func(name string) (sandbox.Root, bool) {
+// StoredIn finds an image of the store that a definition begins with.
+func StoredIn(s *image.Store) func(name string) (sandbox.Root, bool) {
 	return func(name string) (sandbox.Root, bool) {
 		i, err := s.Find(name)
 		if err != nil || image.IsLocal(name) {
@@ -80,8 +80,10 @@ func storedIn(s *image.Store) func(name string) (sandbox.Root, bool) {
 	}
 }
 
-// kept takes an image that the engine built to the store.
-func (a *app) kept(ctx context.Context, d *docker.Driver, s *image.Store, id, tag, from string) (image.Image, error) {
+// Keep takes an image that the engine built to the store.
+func Keep(
+	ctx context.Context, a *cli.App, d *docker.Driver, s *image.Store, id, tag, from string,
+) (image.Image, error) {
 	archive, err := d.Export(ctx, id)
 	if err != nil {
 		return image.Image{}, err
@@ -90,15 +92,19 @@ func (a *app) kept(ctx context.Context, d *docker.Driver, s *image.Store, id, ta
 	return i, errors.Join(err, archive.Close())
 }
 
-// builtBy opens a session for the network of the steps, and has the engine build.
-// Their output goes to a terminal as it comes; otherwise it is told when the build
-// has failed, once.
-func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b docker.Build) (id string, err error) {
+// Build opens a session for the network of the steps, in which they reach what is
+// allowed besides what every build may, and has the engine build.
+// Their output goes to a terminal as it comes; otherwise it is shown when the
+// build has failed, once.
+func Build(
+	ctx context.Context, app *cli.App, d *docker.Driver, allowed []string, b docker.Build,
+) (id string, err error) {
+	a := door{app}
 	dirs, err := a.Dirs()
 	if err != nil {
 		return "", err
 	}
-	allow, err := buildRules(f)
+	allow, err := buildRules(allowed)
 	if err != nil {
 		return "", err
 	}
@@ -127,12 +133,12 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 			end.Failure = err.Error()
 		}
 		summary, ended := link.End(context.WithoutCancel(ctx), end)
-		a.tellRefused(summary)
+		a.showRefused(summary)
 		err = errors.Join(err, ended, link.Close())
 	}()
 	over := make(chan struct{})
 	defer close(over)
-	signals := hear()
+	signals := cli.Signals()
 	go func() {
 		for {
 			select {
@@ -162,13 +168,13 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 		link.Started(grant.ID, 0)
 		return nil
 	}
-	a.Slow("building " + f.tag)
+	a.Slow("building " + b.Image)
 	if id, err = d.Build(ctx, b); err != nil {
 		if why := context.Cause(ctx); why != nil {
 			err = why
 		}
-		_, told := termsafe.New(a.Stderr).Write(kept.Bytes())
-		return "", errors.Join(err, told)
+		_, shown := termsafe.New(a.Stderr).Write(kept.Bytes())
+		return "", errors.Join(err, shown)
 	}
 	end.ExitStatus = 0
 	return id, nil
@@ -176,7 +182,7 @@ func (a *app) builtBy(ctx context.Context, d *docker.Driver, f *buildFlags, b do
 
 // trusted are the authorities that this host and the person's configuration trust, as
 // a cloister's programs do.
-func (a *app) trusted() ([]byte, error) {
+func (a door) trusted() ([]byte, error) {
 	cfg, _, err := a.Load()
 	if err != nil {
 		return nil, err
@@ -194,8 +200,8 @@ func (a *app) trusted() ([]byte, error) {
 }
 
 // buildRules are the words of --allow, with what the presets of builds allow.
-func buildRules(f *buildFlags) ([]string, error) {
-	out := slices.Clone(f.allow)
+func buildRules(allowed []string) ([]string, error) {
+	out := slices.Clone(allowed)
 	for _, name := range buildPresets {
 		p, err := config.LoadPreset(name)
 		if err != nil {
@@ -208,18 +214,18 @@ func buildRules(f *buildFlags) ([]string, error) {
 	return out, nil
 }
 
-// tellRefused tells what the steps asked for and did not get.
-func (a *app) tellRefused(s api.SessionSummary) {
+// showRefused shows what the steps asked for and did not get.
+func (a door) showRefused(s api.SessionSummary) {
 	for _, r := range s.Refusals {
 		a.Notice("cloister: refused %s: %s", r.Host, r.Reason)
 		a.Notice("hint: cloister image build --allow %s", r.Host)
 	}
 }
 
-// engineForget takes an image from the engine, too, that the store no longer has.
+// forget takes an image from the engine, too, that the store no longer has.
 // Where there is no engine there is nothing to take.
-func (a *app) engineForget(ctx context.Context, i image.Image) error {
-	d, err := a.engineDriver()
+func (a door) forget(ctx context.Context, i image.Image) error {
+	d, err := Engine(a.App)
 	if err != nil {
 		return nil // DOCKER_HOST names an engine elsewhere, which was given nothing
 	}
@@ -234,10 +240,10 @@ func (a *app) engineForget(ctx context.Context, i image.Image) error {
 	return err
 }
 
-// engineForgetAll takes all that is ours from the engine: the images that the store
+// ForgetAll takes all that is ours from the engine: the images that the store
 // gave it, and those that were built there.
-func (a *app) engineForgetAll(ctx context.Context) error {
-	d, err := a.engineDriver()
+func ForgetAll(ctx context.Context, a *cli.App) error {
+	d, err := Engine(a)
 	if err != nil {
 		return nil // DOCKER_HOST names an engine elsewhere, which was given nothing
 	}

@@ -14,7 +14,8 @@ func (r Report) Proves() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if len(r.Keys) == 0 {
-		say("not keyed: it proves nothing against anybody who can write the files, who could have computed every hash again; " +
+		say("not keyed: it proves nothing against anybody who can write the files, " +
+			"who could have computed every hash again; " +
 			"the guardian keys what it records from its next start on")
 	} else {
 		say("keyed from record %d on by the guardian's %s in %s: nobody without them changed, removed, reordered or cut "+

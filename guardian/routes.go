@@ -16,9 +16,6 @@ import (
 	"cloister/guardian/devices"
 	"cloister/guardian/instance"
 	"cloister/guardian/sessionctx"
-	"cloister/policy"
-	"cloister/policyset"
-	"cloister/policyset/explain"
 	"cloister/session/registry"
 	"cloister/ui/web"
 )
@@ -65,55 +62,78 @@ func Routes() []Route {
 		{api.PathDevices + "/pairing", Owner, Owner, "how the pairing stands; agree to it, or not",
 			ofDevices((*devices.Service).Pairing), ofDevices((*devices.Service).Finish)},
 		{api.PathDevices + "/{name}/remove", Nobody, Owner, "forget a phone", nil, ofDevices((*devices.Service).Unpair)},
-		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade", (*guardian).getSessions, (*guardian).postSessions},
+		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade",
+			(*guardian).getSessions, (*guardian).postSessions},
 		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
 		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
 		{api.PathSessions + "/{name}/narrow", Nobody, Owner,
 			"replace what is taken away from a session's policy while it lives", nil, (*guardian).postNarrow},
-		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server", nil, (*guardian).postTool},
-		{api.PathSessions + "/{name}/editor", Nobody, Owner, "record what an agent wanted of the editor that started it", nil, ofActs((*acts.Service).Editor)},
-		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files", nil, ofActs((*acts.Service).Files)},
+		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server",
+			nil, (*guardian).postTool},
+		{api.PathSessions + "/{name}/editor", Nobody, Owner,
+			"record what an agent wanted of the editor that started it",
+			nil, ofActs((*acts.Service).Editor)},
+		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files",
+			nil, ofActs((*acts.Service).Files)},
 		{api.PathSessions + "/{name}/file", Nobody, Owner,
 			"ask a person about a file that is held closed, and wait", nil, (*guardian).postFile},
 		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
 		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
 		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
-		{api.PathApprovals, Window, Nobody, "what waits for a person (?all=1: and what ended)", (*guardian).getApprovals, nil},
+		{api.PathApprovals, Window, Nobody, "what waits for a person (?all=1: and what ended)",
+			(*guardian).getApprovals, nil},
 		{api.PathApprovals + "/{id}", Window, Nobody, "one question", (*guardian).getApproval, nil},
 		{api.PathApprovals + "/{id}/approve", Nobody, Window, "answer it with allow", nil, (*guardian).postApprove},
 		{api.PathApprovals + "/{id}/deny", Nobody, Window, "answer it with deny", nil, (*guardian).postDeny},
 		{api.PathDecisions, Window, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
 		{api.PathDecisions + "/{id}/undo", Nobody, Window, "take one back", nil, (*guardian).postUndo},
-		{api.PathEvents, Window, Nobody, "what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches (?session=NAME: that one alone)", (*guardian).getEvents, nil},
+		{api.PathEvents, Window, Nobody,
+			"what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches (?session=NAME: that one alone)",
+			(*guardian).getEvents, nil},
 		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
 		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
 		{api.PathLogins + "/{name}", Nobody, Owner, "begin a login to a service", nil, (*guardian).postLogin},
-		{api.PathLogins + "/{name}/finish", Nobody, Owner, "wait until the person has agreed, and keep it", nil, (*guardian).postLoginFinish},
+		{api.PathLogins + "/{name}/finish", Nobody, Owner, "wait until the person has agreed, and keep it",
+			nil, (*guardian).postLoginFinish},
 		{api.PathPolicyExplain, Nobody, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
-		{api.PathMCP, Window, Window, "the declared MCP servers; also with those of a project", (*guardian).getMCP, (*guardian).postMCPList},
-		{api.PathMCP + "/{name}", Window, Window, "one of them, with its tools as they were listed", (*guardian).getMCPServer, (*guardian).postMCPServer},
-		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that", nil, (*guardian).postMCPPin},
+		{api.PathMCP, Window, Window, "the declared MCP servers; also with those of a project",
+			(*guardian).getMCP, (*guardian).postMCPList},
+		{api.PathMCP + "/{name}", Window, Window, "one of them, with its tools as they were listed",
+			(*guardian).getMCPServer, (*guardian).postMCPServer},
+		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that",
+			nil, (*guardian).postMCPPin},
 		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
 		{api.PathAudit + "/verify", Window, Nobody, "prove the record", (*guardian).getAuditVerify, nil},
 		{api.PathAudit + "/export", Window, Nobody, "the record itself, as JSON lines", (*guardian).getAuditExport, nil},
-		{api.PathPolicyFiles, Window, Window, "the files of the configuration; save one that loads", (*guardian).getPolicyFiles, (*guardian).postPolicyFile},
-		{api.PathPolicyFiles + "/check", Nobody, Window, "would this text load in place of a file?", nil, (*guardian).postPolicyDraft},
-		{api.PathPolicyDraft, Nobody, Window, "a rule for what was seen, written into config.yaml and not saved", nil, (*guardian).postRuleDraft},
+		{api.PathPolicyFiles, Window, Window, "the files of the configuration; save one that loads",
+			(*guardian).getPolicyFiles, (*guardian).postPolicyFile},
+		{api.PathPolicyFiles + "/check", Nobody, Window, "would this text load in place of a file?",
+			nil, (*guardian).postPolicyDraft},
+		{api.PathPolicyDraft, Nobody, Window, "a rule for what was seen, written into config.yaml and not saved",
+			nil, (*guardian).postRuleDraft},
 		{api.PathPolicyWords, Window, Nobody, "what an editor completes with", (*guardian).getPolicyWords, nil},
 		{api.PathCommands, Window, Nobody, "host commands since the guardian began", (*guardian).getCommands, nil},
 		{api.PathCommands + "/{id}", Window, Nobody, "one of them, with the end of its output", (*guardian).getCommand, nil},
-		{api.PathFiles + "/{seq}", Window, Nobody, "a changed auto-run file, by its record's number", (*guardian).getFile, nil},
-		{api.PathReviews, Window, Owner, "changed files that wait for a person; keep, revert or trust one", (*guardian).getReviews, (*guardian).postReview},
+		{api.PathFiles + "/{seq}", Window, Nobody, "a changed auto-run file, by its record's number",
+			(*guardian).getFile, nil},
+		{api.PathReviews, Window, Owner, "changed files that wait for a person; keep, revert or trust one",
+			(*guardian).getReviews, (*guardian).postReview},
 		{api.PathDoctor, Window, Nobody, "what cloister doctor --json says", (*guardian).getDoctor, nil},
 		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
 		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
 		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
 		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
-		{api.PathWorkspaces + "/{name}/diff", Window, Nobody, "what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text; lines=1: with counts)", (*guardian).getWorkspaceDiff, nil},
-		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window, "checkpoint, restore, fork, compare, apply, discard or undo", nil, (*guardian).postWorkspace},
-		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done", nil, ofActs((*acts.Service).Tenant)},
-		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket", (*guardian).getTerminal, nil},
+		{api.PathWorkspaces + "/{name}/diff", Window, Nobody,
+			"what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text; lines=1: with counts)",
+			(*guardian).getWorkspaceDiff, nil},
+		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window,
+			"checkpoint, restore, fork, compare, apply, discard or undo",
+			nil, (*guardian).postWorkspace},
+		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done",
+			nil, ofActs((*acts.Service).Tenant)},
+		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket",
+			(*guardian).getTerminal, nil},
 	}
 }
 
@@ -205,7 +225,8 @@ func callerOf(r *http.Request) Caller {
 	if _, ok := instance.PeerOf(r.Context()); !ok {
 		return Nobody
 	}
-	if r.Host == "" || strings.ContainsAny(r.Host, ".:[") || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+	if r.Host == "" || strings.ContainsAny(r.Host, ".:[") ||
+		r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return Nobody
 	}
 	return Owner
@@ -358,28 +379,6 @@ func (l *live) end(r *http.Request, req api.StopRequest) error {
 	}
 }
 
-func (g *guardian) getPolicy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	s, notices, err := g.snapshotOf(r.URL.Query().Get("session"))
-	if err != nil {
-		return nil, err
-	}
-	return api.Policy{Digest: s.Digest(), Mode: s.Mode().String(), Cedar: s.Cedar(), Notices: notices}, nil
-}
-
-// snapshotOf is the policy of one live session, or the common one.
-func (g *guardian) snapshotOf(name string) (*policy.Snapshot, []string, error) {
-	if name == "" {
-		now := g.policies.Current()
-		return now.Snapshot(), now.Notices(), nil
-	}
-	l, err := g.running(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := l.Snapshot.Load()
-	return s, policyset.Remarks(s), nil
-}
-
 // running is a session that runs, by its name.
 func (g *guardian) running(name string) (*live, error) {
 	info, err := g.sessions.Find(name)
@@ -401,44 +400,4 @@ func (g *guardian) runningContext(name string) (*sessionctx.Context, error) {
 		return nil, err
 	}
 	return &l.Context, nil
-}
-
-func (g *guardian) getPolicyDigest(http.ResponseWriter, *http.Request) (any, error) {
-	return api.PolicyDigest{Digest: g.policies.Current().Snapshot().Digest()}, nil
-}
-
-func (g *guardian) postPolicyCheck(http.ResponseWriter, *http.Request) (any, error) {
-	c, err := policyset.Check(g.policies.Dir, g.policies.Home, g.policies.Host, nil)
-	if err != nil {
-		return c, nil // what is wrong is the answer
-	}
-	c.InForce = c.Digest == g.policies.Current().Snapshot().Digest()
-	return c, nil
-}
-
-func (g *guardian) postPolicyExplain(_ http.ResponseWriter, r *http.Request) (any, error) {
-	req, err := read[api.ExplainRequest](r)
-	if err != nil {
-		return nil, err
-	}
-	if req.Session == "" {
-		now, notices := g.policies.Upcoming()
-		s, err := g.policies.Session(now, req.Project, policyset.SessionRules{Projects: req.Projects})
-		if err != nil {
-			return nil, err
-		}
-		in, err := now.Scope(req.Projects)
-		if err != nil {
-			return nil, err
-		}
-		x, err := explain.Ask(s, in, req)
-		x.Notices = append(notices, x.Notices...)
-		return x, err
-	}
-	l, err := g.running(req.Session)
-	if err != nil {
-		return nil, err
-	}
-	req.Session, req.Project, req.Agent = l.Info.Name, l.Info.Project, l.Info.Agent
-	return explain.Ask(l.Snapshot.Load(), l.Scope.Load(), req)
 }

@@ -18,7 +18,8 @@ func withAskHints(v Verdict, a authority.Authority) Verdict {
 
 // refusedHints say how to take a remembered answer back.
 func refusedHints(r *rule) []string {
-	hints := []string{"take the answer back: cloister approvals list --all names it, cloister approvals undo ID removes it"}
+	hints := []string{"take the answer back: cloister approvals list --all names it, " +
+		"cloister approvals undo ID removes it"}
 	if r.origin.File != "" {
 		hints = append(hints, "or remove it from "+r.origin.String())
 	}

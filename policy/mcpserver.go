@@ -84,7 +84,8 @@ func compileServers(in []MCPServer) (map[string]*MCPServer, []error) {
 
 // words are the server in the digest.
 func (s *MCPServer) words() string {
-	return fmt.Sprintf("mcp %q %q %s%s tools %q ask %q deny %q prompts %q resources %q sampling %s elicitation %s roots %s",
+	return fmt.Sprintf("mcp %q %q %s%s tools %q ask %q deny %q prompts %q "+
+		"resources %q sampling %s elicitation %s roots %s",
 		s.Name, s.URL, s.Authority, s.Path, s.AllowTools, s.AskTools, s.DenyTools, s.Prompts, s.Resources, s.Sampling,
 		s.Elicitation, s.Roots)
 }

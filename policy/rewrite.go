@@ -264,7 +264,8 @@ func (l *loader) keepRewrite(tree *xast.Policy, t tier, v Verdict, explicit bool
 			return
 		case !ok:
 			l.note(t, actionRewrite,
-				`names no header to set, so it changes nothing: write context.header == "NAME" && context.value == "VALUE", where the value "" removes it`)
+				`names no header to set, so it changes nothing: `+
+					`write context.header == "NAME" && context.value == "VALUE", where the value "" removes it`)
 			return
 		}
 		if err := checkRewritten(header, value); err != nil {

@@ -17,7 +17,8 @@ var (
 // etcMade are files of /etc that are made anew for each cloister.
 var etcMade = []string{
 	"passwd", "group", "hosts", "hostname", "resolv.conf", "nsswitch.conf", "host.conf", "gitconfig",
-	"chromium.d/cloister", "chromium/policies", "firefox/policies", "opt/chrome/policies", "opt/chrome_for_testing/policies",
+	"chromium.d/cloister", "chromium/policies", "firefox/policies",
+	"opt/chrome/policies", "opt/chrome_for_testing/policies",
 	"ssl/certs/ca-certificates.crt", "ssl/certs/java/cacerts", "ssl/cert.pem", "ssl/openssl.cnf",
 	"pki/tls/certs/ca-bundle.crt",
 }

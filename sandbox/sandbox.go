@@ -148,7 +148,9 @@ func GateOf(files []*os.File) Gate {
 // Files lists the sockets that exist.
 func (g Gate) Files() []*os.File {
 	var out []*os.File
-	for _, f := range []*os.File{g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6, g.Refusals, g.Streams, g.DNSStreams} {
+	for _, f := range []*os.File{
+		g.TCP4, g.TCP6, g.DNS4, g.DNS6, g.DNSTCP4, g.DNSTCP6, g.Refusals, g.Streams, g.DNSStreams,
+	} {
 		if f != nil {
 			out = append(out, f)
 		}

@@ -152,7 +152,9 @@ func rank(path string) int {
 }
 
 // gitHooks are the hooks that git runs (githooks(5)).
-var gitHooks = strings.Fields(`applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg
-	commit-msg post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
+var gitHooks = strings.Fields(`applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit
+	prepare-commit-msg
+	commit-msg post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive
+	post-receive post-update
 	reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman p4-changelist
 	p4-prepare-changelist p4-post-changelist p4-pre-submit post-index-change`)

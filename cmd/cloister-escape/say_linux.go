@@ -251,7 +251,8 @@ func mcp() error {
 		case "initialize":
 			result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"local","version":"1"}}`
 		case "tools/list":
-			result = `{"tools":[{"name":"read","inputSchema":{"type":"object"}},{"name":"evil","inputSchema":{"type":"object"}}]}`
+			result = `{"tools":[{"name":"read","inputSchema":{"type":"object"}},` +
+				`{"name":"evil","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			result = fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, "called "+req.Params.Name)
 		}

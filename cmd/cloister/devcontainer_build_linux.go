@@ -69,7 +69,8 @@ func (a *app) buildService(
 	if err != nil {
 		return image.Image{}, err
 	}
-	return images.Keep(ctx, &a.App, d, s, id, tag, "the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
+	return images.Keep(ctx, &a.App, d, s, id, tag,
+		"the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
 }
 
 func (a *app) buildRecipe(

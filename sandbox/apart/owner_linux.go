@@ -58,7 +58,9 @@ func Own(ctx context.Context, c *net.UnixConn, most int, judge Judge) error {
 	if len(files) < 3 && !b.Hold {
 		return errors.New("hear an order: the command's streams are missing")
 	}
-	driver, err := judge(&b, files[min(3, len(files)):], func(f *os.File) error { return o.line.say(message{Terminal: true}, f) })
+	driver, err := judge(&b, files[min(3, len(files)):], func(f *os.File) error {
+		return o.line.say(message{Terminal: true}, f)
+	})
 	if err != nil {
 		return o.line.say(message{Failed: failed(err)})
 	}

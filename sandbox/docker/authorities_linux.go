@@ -14,7 +14,8 @@ import (
 // with files copy them. It gives what COPY names, and what removes the image.
 func (a *api) authorities(ctx context.Context, text []byte) (place string, forget func() error, err error) {
 	id, err := a.build(ctx, Build{
-		Text: []byte("FROM scratch\nCOPY " + definition.AuthoritiesFile + " /\n"), Authorities: text, Image: authoritiesImage, Output: io.Discard,
+		Text: []byte("FROM scratch\nCOPY " + definition.AuthoritiesFile + " /\n"), Authorities: text,
+		Image: authoritiesImage, Output: io.Discard,
 	}, "")
 	if err != nil {
 		return "", nil, err

@@ -303,7 +303,8 @@ func (b *Build) write(to io.Writer) error {
 	for _, f := range []struct {
 		name string
 		text []byte
-	}{{definition.File, b.Text}, {definition.AuthoritiesFile, b.Authorities}, {".dockerignore", []byte(".dockerignore\n" + definition.File + "\n")}} {
+	}{{definition.File, b.Text}, {definition.AuthoritiesFile, b.Authorities},
+		{".dockerignore", []byte(".dockerignore\n" + definition.File + "\n")}} {
 		if len(f.text) == 0 {
 			continue
 		}

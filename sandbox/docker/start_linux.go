@@ -153,7 +153,8 @@ func (st *start) undo(ctx context.Context) error {
 		return st.doors.after(err)
 	}
 	st.doors.leave()
-	return errors.Join(err, fmt.Errorf("a container that the engine may still make carries the label %s and is removed when the guardian, or a cloister in containers, starts next", labelInstance))
+	return errors.Join(err, fmt.Errorf("a container that the engine may still make carries "+
+		"the label %s and is removed when the guardian, or a cloister in containers, starts next", labelInstance))
 }
 
 // removeAll removes the containers that exist. An engine that does not answer now is
@@ -286,7 +287,10 @@ func (st *start) bounded(pid int) error {
 	if err == nil {
 		return nil
 	}
-	return st.accept(&sandbox.Unsupported{Guarantee: "resource limits", Reason: "the engine keeps no limits: " + err.Error(), Fix: "see docker info", Residue: "cgroup-limits"}, st.container(inside.RoleInit))
+	return st.accept(&sandbox.Unsupported{
+		Guarantee: "resource limits", Reason: "the engine keeps no limits: " + err.Error(), Fix: "see docker info",
+		Residue: "cgroup-limits",
+	}, st.container(inside.RoleInit))
 }
 
 // plan writes down what the gate makes.

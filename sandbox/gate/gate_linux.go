@@ -76,7 +76,8 @@ type Socket struct {
 // Sockets are those that a gate hands out, in the order in which they are passed. The
 // one of Refusals comes after them.
 func Sockets(ipv6 bool) []Socket {
-	any4, own4 := netip.AddrPortFrom(netip.IPv4Unspecified(), DNSPort), netip.AddrPortFrom(netip.MustParseAddr(Addr4), Port)
+	any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), DNSPort)
+	own4 := netip.AddrPortFrom(netip.MustParseAddr(Addr4), Port)
 	list := []Socket{
 		{"gate", unix.AF_INET, unix.SOCK_STREAM, own4},
 		{"DNS", unix.AF_INET, unix.SOCK_DGRAM, any4},
@@ -85,7 +86,8 @@ func Sockets(ipv6 bool) []Socket {
 	if !ipv6 {
 		return list
 	}
-	any6, own6 := netip.AddrPortFrom(netip.IPv6Unspecified(), DNSPort), netip.AddrPortFrom(netip.MustParseAddr(Addr6), Port)
+	any6 := netip.AddrPortFrom(netip.IPv6Unspecified(), DNSPort)
+	own6 := netip.AddrPortFrom(netip.MustParseAddr(Addr6), Port)
 	return append(list,
 		Socket{"gate (IPv6)", unix.AF_INET6, unix.SOCK_STREAM, own6},
 		Socket{"DNS (IPv6)", unix.AF_INET6, unix.SOCK_DGRAM, any6},

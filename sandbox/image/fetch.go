@@ -45,7 +45,9 @@ const maxConfig = 8 << 20
 
 // open finds the image of a source. tmp is a folder for what has to be taken
 // apart first.
-func (s *source) open(ctx context.Context, host resolve.Now, as logins, tmp string, say func(string)) (*fetched, error) {
+func (s *source) open(
+	ctx context.Context, host resolve.Now, as logins, tmp string, say func(string),
+) (*fetched, error) {
 	p := &fetched{src: s}
 	var err error
 	if s.kind == registry {

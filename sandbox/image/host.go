@@ -38,8 +38,10 @@ type Host struct {
 }
 
 // basePackages are what an agent works with.
-var basePackages = strings.Fields(`bash bzip2 ca-certificates coreutils curl diffutils file findutils g++ gawk gcc git golang-go grep gzip hostname
-	iproute2 jq less libc-bin libc6-dev make nodejs npm openssh-client patch procps python3 python3-pip python3-venv ripgrep sed tar unzip util-linux wget xz-utils zip`)
+var basePackages = strings.Fields(`bash bzip2 ca-certificates coreutils curl diffutils file findutils g++ gawk gcc git golang-go
+	grep gzip hostname
+	iproute2 jq less libc-bin libc6-dev make nodejs npm openssh-client patch procps python3 python3-pip python3-venv
+	ripgrep sed tar unzip util-linux wget xz-utils zip`)
 
 // leftOut are folders that only people read, or that a kernel does.
 var leftOut = []string{"usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/lintian", "usr/share/locale",

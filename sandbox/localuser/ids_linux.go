@@ -22,7 +22,8 @@ func (i ids) take() (int, error) {
 		return 0, nil
 	}
 	for id := i.first; id < i.first+i.count; id++ {
-		fd, err := unix.Open(filepath.Join(i.locks, strconv.Itoa(id)), unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		fd, err := unix.Open(filepath.Join(i.locks, strconv.Itoa(id)),
+			unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return 0, fmt.Errorf("start user: take an id: %w", err)
 		}

@@ -31,7 +31,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 			Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
 		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits",
 			Evidence: "probe: all sets read back empty"},
-		{Name: "unprivileged payload", By: "an account of its own and id-mapped mounts; the caller's own where none can be had",
+		{Name: "unprivileged payload",
+			By:       "an account of its own and id-mapped mounts; the caller's own where none can be had",
 			Evidence: "root builds, with the payload's rights to files from the first step on"},
 	} {
 		g.Level = built.Level

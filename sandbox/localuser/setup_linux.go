@@ -150,7 +150,8 @@ func (s Setup) account(ctx context.Context) error {
 	if _, err := user.Lookup(Account); err == nil {
 		return nil
 	}
-	if err := s.Run(ctx, "useradd", "--system", "--no-log-init", "--no-create-home", "--home-dir", "/nonexistent", "--shell",
+	if err := s.Run(ctx, "useradd", "--system", "--no-log-init", "--no-create-home",
+		"--home-dir", "/nonexistent", "--shell",
 		"/usr/sbin/nologin", Account); err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ func (p *program) explain(r report, s sandbox.Spec) error {
 		missing := errno == 0 || errno == unix.ENOENT || errno == unix.ENOTDIR
 		var err error = errno
 		if s.Permits.Programs && errno == unix.EACCES {
-			err = fmt.Errorf("%w: statements say which programs are permitted, and what else was tried is in cloister audit tail "+
+			err = fmt.Errorf("%w: statements say which programs are permitted, "+
+				"and what else was tried is in cloister audit tail "+
 				"--kind file.denied", errno)
 		}
 		return &sandbox.ExecError{Command: s.Argv[0], NotFound: missing, Err: err}
@@ -72,7 +73,8 @@ func stepError(name string, errno unix.Errno) error {
 				Fix: "a security module keeps user namespaces from mounting: see cloister doctor"}
 		case "create proc", "mount proc":
 			return &sandbox.Unsupported{Guarantee: "process isolation", Reason: err.Error(),
-				Fix: "the host's /proc is masked, as in a container: start the container with --security-opt systempaths=unconfined"}
+				Fix: "the host's /proc is masked, as in a container: " +
+					"start the container with --security-opt systempaths=unconfined"}
 		}
 	}
 	return err

@@ -38,7 +38,10 @@ func newJoint(g sandbox.Ground, h *Hosted) (*joint, error) {
 		*r, *wr = fds[0], fds[1]
 		return nil
 	}
-	for _, f := range []*int{&j.statusR, &j.statusW, &j.lifeR, &j.lifeW, &j.goR, &j.goW, &j.execR, &j.execW, &j.ctlP, &j.ctlC, &j.stdio[0], &j.stdio[1], &j.stdio[2]} {
+	for _, f := range []*int{
+		&j.statusR, &j.statusW, &j.lifeR, &j.lifeW, &j.goR, &j.goW, &j.execR, &j.execW, &j.ctlP, &j.ctlC,
+		&j.stdio[0], &j.stdio[1], &j.stdio[2],
+	} {
 		*f = -1
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

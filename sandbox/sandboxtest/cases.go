@@ -34,7 +34,8 @@ func cases(t *testing.T, newDriver func() sandbox.Driver, atOnce bool, differs [
 		{"the host cleans", gitClean}, {"settings lie elsewhere", foreignSettings},
 		{"the host replaces a protected file", replaced}, {"a port inside", published}, {"cloisters beside it", beside},
 		{"files come out right", files}, {"file watching", watched},
-		{"a kept memory", keptMemory}, {"debuggers", traced}, {"a stop is no end", stopped}, {"standard descriptors by name", named},
+		{"a kept memory", keptMemory}, {"debuggers", traced}, {"a stop is no end", stopped},
+		{"standard descriptors by name", named},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if atOnce && tt.name != "environment" { // it sets this process's own

@@ -267,7 +267,8 @@ print("end")
 // covers waits for the cover of a file, which goes away with the file that someone
 // outside replaces and comes back over the new one. Whether it is there is tried, as a
 // kernel of the cloister's own has a list of mounts of its own.
-const covers = `covered() { for n in $(seq 600); do (exec 3>>"$1") 2>/dev/null || return; sleep 0.05; done; echo "no cover of $1"; }
+const covers = `covered() { for n in $(seq 600); do (exec 3>>"$1") 2>/dev/null || return; sleep 0.05; done
+	echo "no cover of $1"; }
 `
 
 // replaced: what the host's own programs put in a protected file's place is

@@ -59,7 +59,8 @@ func noWayOut(t *testing.T, h *Harness) {
 	out := h.Run(t, Options{}, "python3", "-c", `
 import os, socket
 for family, host in [(socket.AF_INET, "127.0.0.1")] + [(socket.AF_INET6, "::1")] * os.path.exists("/proc/sys/net/ipv6"):
-    l = socket.create_server((host, 0), family=family); c = socket.create_connection(l.getsockname()[:2]); a, _ = l.accept(); a.send(b"mine"); assert c.recv(4) == b"mine"
+    l = socket.create_server((host, 0), family=family); c = socket.create_connection(l.getsockname()[:2])
+    a, _ = l.accept(); a.send(b"mine"); assert c.recv(4) == b"mine"
 for to in ["192.0.2.1", "169.254.169.254", "198.18.0.1"]:
     try: socket.create_connection((to, 443), 3); print("reached", to)
     except OSError as e: assert e.errno in (101, 113), e
@@ -123,7 +124,8 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(3); s.connect
 try: s.send(b"q"); s.recv(1); print("answered")
 except TimeoutError: print("swallowed")
 except OSError as e: print("refused", time.monotonic() - t < 1)
-d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); d.settimeout(3); d.sendto(b"hello", ("192.0.2.53", 53)); print(d.recv(10))
+d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); d.settimeout(3)
+d.sendto(b"hello", ("192.0.2.53", 53)); print(d.recv(10))
 `)
 	if out.Err != nil || !strings.HasPrefix(out.Stdout, "refused True\n") || !strings.Contains(out.Stdout, "b'hello'") {
 		t.Errorf("UDP: %+v", out)
@@ -132,7 +134,8 @@ d = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); d.settimeout(3); d.sendto(
 	out = h.Run(t, Options{Arm: arm}, "python3", "-c", `
 import socket
 for to in "192.0.2.1", "2001:db8::1":
-    c = socket.create_connection((to, 443), 3); print(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode())
+    c = socket.create_connection((to, 443), 3)
+    print(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode())
 `)
 	if out.Err != nil || out.Stdout != "reno\nreno\n" {
 		t.Errorf("congestion control: %+v", out)
@@ -140,7 +143,8 @@ for to in "192.0.2.1", "2001:db8::1":
 	// A service inside is the cloister's own.
 	out = h.Run(t, Options{Arm: arm}, "python3", "-c", `
 import socket
-l = socket.create_server(("127.0.0.1", 8080)); c = socket.create_connection(("127.0.0.1", 8080)); a, _ = l.accept(); a.send(b"mine"); print(c.recv(4))
+l = socket.create_server(("127.0.0.1", 8080)); c = socket.create_connection(("127.0.0.1", 8080))
+a, _ = l.accept(); a.send(b"mine"); print(c.recv(4))
 `)
 	if out.Err != nil || out.Stdout != "b'mine'\n" {
 		t.Errorf("loopback inside: %+v", out)

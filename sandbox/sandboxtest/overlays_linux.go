@@ -48,7 +48,8 @@ mknod evil c 0 0 2>/dev/null && echo forged; ls`)
 		}
 	}
 	for name, want := range map[string]string{
-		"below/layer": "of the layer", "up/changed": "new\n", "up/layer": "over\n", "up/whole/new": "x\n", "home/said": "home\n",
+		"below/layer": "of the layer", "up/changed": "new\n", "up/layer": "over\n",
+		"up/whole/new": "x\n", "home/said": "home\n",
 	} {
 		if got := read(t, filepath.Join(store, name)); got != want {
 			t.Errorf("%s of the layers is %q, want %q", name, got, want)

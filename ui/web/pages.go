@@ -173,7 +173,9 @@ func badge(n byte) string {
 		}
 		n = '+'
 	}
-	return `<circle cx="22" cy="22" r="10" fill="#c2410c"/><text x="22" y="27" font-size="15" font-family="sans-serif" font-weight="700" text-anchor="middle" fill="#fff">` + string(n) + `</text>`
+	return `<circle cx="22" cy="22" r="10" fill="#c2410c"/>` +
+		`<text x="22" y="27" font-size="15" font-family="sans-serif" ` +
+		`font-weight="700" text-anchor="middle" fill="#fff">` + string(n) + `</text>`
 }
 
 // headers forbid what the pages do not need.

@@ -96,7 +96,8 @@ func (r *reader) arguments(words []string) {
 func (r *reader) add(words []string, line int) error {
 	const hint = "fetch it in a RUN, whose network is the guardian's"
 	if !r.files {
-		return r.bad(line, hint+"; there are no files beside the definition", "ADD is done by the engine itself, past the guardian")
+		return r.bad(line, hint+"; there are no files beside the definition",
+			"ADD is done by the engine itself, past the guardian")
 	}
 	flags, names, err := r.parts(words, line)
 	if err != nil {
@@ -125,7 +126,8 @@ func (r *reader) parts(words []string, line int) (flags, names []string, err err
 	}
 	for _, w := range flags {
 		if strings.ContainsFunc(w, func(c rune) bool { return c > '~' || strings.ContainsRune(`"'\\`, c) }) {
-			return nil, nil, r.bad(line, "write it without quotes, backslashes and other letters", "the engine could read the flag %s in another way", w)
+			return nil, nil, r.bad(line, "write it without quotes, backslashes and other letters",
+				"the engine could read the flag %s in another way", w)
 		}
 	}
 	for _, w := range names {
@@ -150,10 +152,12 @@ func (r *reader) copy(words []string, line int) error {
 		}
 	}
 	if !named && !r.files {
-		return r.bad(line, "write files in a RUN; COPY --from=STAGE is what a build knows", "there are no files beside the definition")
+		return r.bad(line, "write files in a RUN; COPY --from=STAGE is what a build knows",
+			"there are no files beside the definition")
 	}
 	if named && !r.stages[strings.ToLower(from)] && strings.Trim(from, "0123456789") != "" {
-		return r.bad(line, "begin a stage with it: FROM "+from+" AS NAME", "COPY --from=%s is no stage of this definition", from)
+		return r.bad(line, "begin a stage with it: FROM "+from+" AS NAME",
+			"COPY --from=%s is no stage of this definition", from)
 	}
 	return nil
 }

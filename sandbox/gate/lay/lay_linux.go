@@ -66,7 +66,8 @@ func Listen(s gate.Socket) (*os.File, error) {
 	if s.Family == unix.AF_INET6 {
 		addr = &unix.SockaddrInet6{Port: int(s.Addr.Port()), Addr: s.Addr.Addr().As16()}
 		// A local route makes an IPv6 address reachable, not assigned.
-		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1), unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1),
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
 	}
 	if err == nil {
 		err = unix.Bind(fd, addr)

@@ -88,6 +88,13 @@ func Open() (_ *Kernel, err error) {
 
 // Try reports whether Open would come off, by loading and attaching one of the programs.
 func Try() error {
+	if hasPins() {
+		unlock, err := lock() // Open refuses a folder that others may open
+		if err != nil {
+			return err
+		}
+		unlock()
+	}
 	if _, err := os.Stat(filepath.Join(Pins, pinName(), complete)); err == nil {
 		return nil // they are at work
 	}

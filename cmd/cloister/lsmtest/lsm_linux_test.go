@@ -62,11 +62,12 @@ func setUp() error {
 	if err := errors.Join(os.Chdir("/new"), unix.Mount(".", "/", "", unix.MS_MOVE, ""), unix.Chroot("."), os.Chdir("/")); err != nil {
 		return err
 	}
-	for _, m := range []struct{ kind, dir string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"devpts", "/dev/pts"}, {"cgroup2", "/sys/fs/cgroup"}, {"bpf", "/sys/fs/bpf"},
-		{"securityfs", "/sys/kernel/security"},
+	for _, m := range []struct{ kind, dir, data string }{
+		{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", ""},
+		{"cgroup2", "/sys/fs/cgroup", ""}, {"securityfs", "/sys/kernel/security", ""},
+		{"bpf", "/sys/fs/bpf", "mode=0700"}, // as systemd does; one that others may open is refused
 	} {
-		if err := errors.Join(os.MkdirAll(m.dir, 0o755), unix.Mount(m.kind, m.dir, m.kind, 0, "")); err != nil {
+		if err := errors.Join(os.MkdirAll(m.dir, 0o755), unix.Mount(m.kind, m.dir, m.kind, 0, m.data)); err != nil {
 			return fmt.Errorf("mount %s: %w", m.dir, err)
 		}
 	}
@@ -281,7 +282,7 @@ func TestProductLearns(t *testing.T) {
 		t.Errorf("mode %v, %v; new: %v\n%s", st.Mode(), err, newErr, out)
 	}
 	record, _ = cloister(t, "audit", "export", "--session", "kept")
-	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no statement permits it") {
+	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no rule permits it") {
 		t.Errorf("the record of what was refused:\n%s", record)
 	}
 	if out, status := run("cat secret", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow"); status != 0 || !strings.Contains(out, "secret text") {

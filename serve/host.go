@@ -262,6 +262,7 @@ func (h *Host) create(ctx context.Context, t tenants.Tenant, q Request) (*Sandbo
 // session gives a new sandbox a session: one that was started ahead, or its own. It is entered in
 // what servers share first.
 func (h *Host) session(ctx context.Context, t tenants.Tenant, q Request, r Record) (*Sandbox, error) {
+	_ = h.configure(t) // one that was started under what held before is no spare any more; enter says an error
 	if sp := h.take(ctx, t, q); sp != nil {
 		r.ID = sp.s.record.ID
 		if err := h.enter(ctx, t, r); err != nil {

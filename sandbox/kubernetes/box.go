@@ -89,8 +89,11 @@ func (b *box) attend() {
 	case come:
 		b.end = sandbox.Status{Code: code}
 	case lost:
-		b.own.lost = true
-		b.err = fmt.Errorf("%w: its gate is gone%s%s", errLost, b.d.why(b.ctx, b.pod), b.own.sync.lost())
+		why := ""
+		if b.own.lost = !b.own.shut.Load(); b.own.lost {
+			why = b.d.why(b.ctx, b.pod)
+		}
+		b.err = fmt.Errorf("%w: its gate is gone%s%s", errLost, why, b.own.sync.lost())
 	default:
 		b.err = errors.Join(fmt.Errorf("%w: kubectl ended before the command did", errLost), err)
 	}
@@ -185,6 +188,7 @@ func (b *box) Close() error {
 		if b.own.sync.keeps() { // what it did is kept, where it can be
 			b.finish()
 		}
+		b.own.shut.Store(true)
 		b.own.stop() // the gate's connection: the rest follows
 	} else if err := b.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		_ = b.cmd.Process.Signal(syscall.SIGTERM) // it has ended, else

@@ -69,7 +69,7 @@ func TestDoubleNodeLost(t *testing.T) {
 			w.look = patience
 			w.remake()
 			w.set("refuse-delete", "error: timed out waiting for the condition on pods/cloister-s1")
-			_, _, _, err := w.run([]string{"sleep", "1000"}, func(sandbox.Box) {
+			_, _, _, err := w.run(w.staying(), func(sandbox.Box) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.conn.cut()

@@ -353,6 +353,12 @@ func (w *world) killGate() {
 	w.conn.Close()
 }
 
+// staying is a command that ends with the test, also where nothing ends it: kubectl is killed when its
+// node is lost.
+func (w *world) staying() []string {
+	return []string{"sh", "-c", `while [ -d "$0" ] && ! [ -e "$0/over" ]; do sleep 0.1; done`, w.dir}
+}
+
 // run runs a command in the pod, which is on this machine.
 func (w *world) run(argv []string, during func(sandbox.Box)) (st sandbox.Status, stdout, stderr string, err error) {
 	w.t.Helper()
@@ -450,7 +456,7 @@ func TestDoubleFails(t *testing.T) {
 			if tt.set[0] != "" {
 				w.set(tt.set[0], tt.set[1])
 			}
-			st, _, _, err := w.run([]string{"sleep", "1000"}, func(sandbox.Box) {
+			st, _, _, err := w.run(w.staying(), func(sandbox.Box) {
 				if tt.during != nil {
 					tt.during(w)
 				}

@@ -79,18 +79,38 @@ func (d *Driver) call(ctx context.Context, in []byte, args ...string) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	var out, said bytes.Buffer
+	var out, said bounded
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &said
 	if err := cmd.Run(); err != nil {
+		if out.over || said.over {
+			return nil, fmt.Errorf("kubectl %s: the answer has more than %d bytes", args[0], maxAnswer)
+		}
 		if why := context.Cause(ctx); why != nil {
 			return nil, why
 		}
-		if text := strings.TrimSpace(said.String()); text != "" {
-			return out.Bytes(), &refusal{args[0], text}
+		if text := strings.TrimSpace(said.text.String()); text != "" {
+			return out.text.Bytes(), &refusal{args[0], text}
 		}
-		return out.Bytes(), fmt.Errorf("kubectl %s: %w", args[0], err)
+		return out.text.Bytes(), fmt.Errorf("kubectl %s: %w", args[0], err)
 	}
-	return out.Bytes(), nil
+	return out.text.Bytes(), nil
+}
+
+// maxAnswer bounds what is read of a server's answer: a page of pods has a hundredth of it, as a rule.
+const maxAnswer = 256 << 20
+
+// bounded keeps an answer. One that is longer ends kubectl. The buffer is no embedded one, whose ReadFrom
+// would take all.
+type bounded struct {
+	text bytes.Buffer
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.over = b.over || b.text.Len()+len(p) > maxAnswer; b.over {
+		return 0, errors.New("the answer is too long")
+	}
+	return b.text.Write(p)
 }
 
 // refusal is what kubectl said.
@@ -157,11 +177,11 @@ func (s status) over() string {
 	for _, c := range append(append([]container{}, s.Status.Init...), s.Status.Main...) {
 		for _, t := range []*reason{c.State.Terminated, c.Last.Terminated} {
 			if t != nil {
-				return "its container " + c.Name + " ended: " + t.String()
+				return "its container " + termsafe.Text(c.Name) + " ended: " + t.String()
 			}
 		}
 		if w := c.State.Waiting; w != nil && slices.Contains(hopeless, w.Reason) {
-			return "its container " + c.Name + " does not start: " + w.Reason + ": " + w.String()
+			return "its container " + termsafe.Text(c.Name) + " does not start: " + w.Reason + ": " + w.String()
 		}
 	}
 	if s.Status.Phase == "Failed" || s.Status.Phase == "Succeeded" {
@@ -217,7 +237,7 @@ func (d *Driver) watchOnce(ctx context.Context, pod string, until func(status) b
 	if err != nil {
 		return false, err
 	}
-	list := json.NewDecoder(r)
+	list := json.NewDecoder(io.LimitReader(r, maxAnswer)) // a longer watch is begun again
 	for {
 		var s status
 		if err := list.Decode(&s); err != nil {

@@ -11,7 +11,7 @@ import (
 // Bounds of what is asked about a pod that is lost, and of the wait for its end, which a node that
 // is lost never confirms.
 const (
-	whyWithin  = 5 * time.Second
+	whyWithin  = 20 * time.Second // of kubectl whole; the server has 5 s of it
 	lostWithin = "--timeout=20s"
 )
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloister/sandbox"
@@ -29,7 +30,8 @@ type owned struct {
 	sync *synced
 	once sync.Once
 	err  error
-	lost bool // there may be no node that confirms its end
+	lost bool        // there may be no node that confirms its end
+	shut atomic.Bool // this host ends it: its node is not to blame
 }
 
 // deleteWithin bounds the end of a pod, of which a cluster needs a few seconds.

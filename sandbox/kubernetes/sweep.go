@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,11 +24,15 @@ const (
 	pageOf  = 500
 	pagesOf = 400
 	batchOf = 100
+	// sweepWithin bounds the whole: everything else that is left on this host waits for it.
+	sweepWithin = 10 * time.Minute
 )
 
 // Leftovers deletes the pods of this instance whose sessions are over: what a shim that was
 // killed left. Without its shim the gate of such a pod has ended, and the agent with it.
 func (d *Driver) Leftovers(ctx context.Context, live []string) error {
+	ctx, stop := context.WithTimeout(ctx, sweepWithin)
+	defer stop()
 	lives := map[string]bool{}
 	for _, id := range live {
 		lives[strings.ToLower(id)] = true
@@ -42,12 +47,14 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 	}
 	for names := range slices.Chunk(over, batchOf) {
 		args := slices.Concat([]string{"delete", "pod"}, names,
-			[]string{"--ignore-not-found", "--wait=false", "--grace-period=1"})
-		if err := d.insist(ctx, nil, args...); err != nil {
-			return err
+			[]string{"--ignore-not-found", "--wait=false", "--grace-period=1", "--request-timeout=20s"})
+		one := d.insist(ctx, nil, args...)
+		err = errors.Join(err, one)
+		if reason := reasonOf(one); one != nil && (reason == "" || slices.Contains(passing, reason)) {
+			return err // of the server; a pod that it refuses to delete holds no other
 		}
 	}
-	return nil
+	return err
 }
 
 // hold locks a pod's folder, before there is the pod. The lock ends with this process.
@@ -100,7 +107,7 @@ func (d *Driver) over(ctx context.Context, lives map[string]bool) (names []strin
 		switch reason := reasonOf(err); {
 		case reason == "Expired" || reason == "Gone":
 			next, names = "", nil
-			continue
+			fallthrough // one that has forgotten each page has no end else
 		case slices.Contains(passing, reason) && busy < tries:
 			if err := wait(ctx, pause); err != nil {
 				return nil, err

@@ -54,7 +54,9 @@ func (p *plan) claimed() (mounts, volumes []object) {
 func (l Level) ownVolumes() string {
 	own := "has(v.emptyDir)"
 	if l.Volume != "" {
-		own += fmt.Sprintf(" || (has(v.persistentVolumeClaim) && v.persistentVolumeClaim.claimName == %q)", l.Volume)
+		// Never as the gate's own volume: a claim can be a second volume too, which the agent's container writes to.
+		own += " || (has(v.persistentVolumeClaim) && v.name != 'cloister' && " +
+			fmt.Sprintf("v.persistentVolumeClaim.claimName == %q)", l.Volume)
 	}
 	return "!has(object.spec.volumes) || object.spec.volumes.all(v, " + own + ")"
 }

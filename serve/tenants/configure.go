@@ -33,10 +33,19 @@ func Configure(file string) (again bool, err error) {
 }
 
 // Write writes the configuration that several servers have of a tenant to where this one's instance
-// reads it, if it is another.
+// reads it, if it is another. It is what this server has heard last: a request may have waited since it
+// found its tenant, and what it found has been replaced, or is another's by now.
 func (r *Register) Write(t Tenant) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	now, err := r.Named(t.Name)
+	if err == nil && !now.Created.Equal(t.Created) {
+		err = ErrMissing
+	}
+	if err != nil {
+		return fmt.Errorf("configure tenant %s: %w", t.Name, err)
+	}
+	t = now
 	file := filepath.Join(r.Home(t.Name), "config", "cloister", "config.yaml")
 	text, err := os.ReadFile(file)
 	if err == nil && string(text) == t.Config {

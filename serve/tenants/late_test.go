@@ -2,6 +2,8 @@ package tenants_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,4 +58,34 @@ func TestATenantOfAMomentAgo(t *testing.T) {
 	if _, err := r.Latest("new"); err == nil || errors.Is(err, tenants.ErrMissing) {
 		t.Errorf("with the database away: %v", err)
 	}
+}
+
+// TestConfigurationOfAMomentAgo: a request that found its tenant before that was configured anew, or
+// removed, writes nothing of what it found.
+func TestConfigurationOfAMomentAgo(t *testing.T) {
+	made := time.Now()
+	was := tenants.Tenant{Name: "old", Created: made, Config: "wide"}
+	now := was
+	now.Config = "narrow"
+	l := &late{heard: tenants.Table{Version: 1, Tenants: []tenants.Tenant{now}}}
+	r, err := tenants.OpenKept(t.TempDir(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func(want string) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(r.Home("old"), "config", "cloister", "config.yaml"))
+		if err != nil || string(text) != want {
+			t.Errorf("%q, %v; want %q", text, err, want)
+		}
+	}
+	if err := r.Write(was); err != nil {
+		t.Error(err)
+	}
+	reads("narrow")
+	l.heard.Tenants[0] = tenants.Tenant{Name: "old", Created: made.Add(time.Second), Config: "another's"}
+	if err := r.Write(was); !errors.Is(err, tenants.ErrMissing) {
+		t.Errorf("of one that is another's by now: %v", err)
+	}
+	reads("narrow")
 }

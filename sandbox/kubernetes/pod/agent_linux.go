@@ -202,15 +202,27 @@ func kernel() string {
 	log := make([]byte, 64<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, log) // refused to others than gVisor's, as a rule
 	version, verr := os.ReadFile("/proc/version")
-	if err == nil && bytes.Contains(log[:n], []byte("Starting gVisor")) ||
+	if err == nil && bytes.Contains(log[:n], []byte("Starting gVisor...")) ||
 		verr == nil && bytes.Contains(version, []byte("gvisor")) {
 		return KernelGVisor
 	}
-	for _, at := range []string{"/proc/cmdline", "/proc/self/mountinfo"} { // of the guest, and what it shares
-		text, err := os.ReadFile(at)
-		if err == nil && (bytes.Contains(text, []byte("kata-containers")) || bytes.Contains(text, []byte(" kataShared "))) {
-			return KernelKata
-		}
+	guest, err := os.ReadFile("/proc/cmdline")
+	mounts, merr := os.ReadFile("/proc/self/mountinfo")
+	if err == nil && bytes.Contains(guest, []byte("kata-containers")) || merr == nil && ofKata(string(mounts)) {
+		return KernelKata
 	}
 	return ""
+}
+
+// ofKata reports whether one of the mounts is what a guest of Kata shares with its node. Where they
+// lie says nothing: a project's folder has any name.
+func ofKata(mounts string) bool {
+	for line := range strings.Lines(mounts) {
+		own, rest, _ := strings.Cut(line, " - ") // in what lies before it a space is written \040
+		from, what := strings.Fields(own), strings.Fields(rest)
+		if len(from) > 3 && strings.HasPrefix(from[3], "/kata-containers/") || len(what) > 1 && what[1] == "kataShared" {
+			return true
+		}
+	}
+	return false
 }

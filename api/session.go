@@ -314,7 +314,8 @@ type FileEvent struct {
 // FileQuestion is what a person is asked about a file that is held closed until the answer.
 type FileQuestion struct {
 	Path    string    `json:"path"`
-	Write   bool      `json:"write,omitempty"` // to read and to write; otherwise to read
+	Source  string    `json:"source,omitempty"` // the host's file, where it has another path
+	Write   bool      `json:"write,omitempty"`  // to read and to write; otherwise to read
 	Rule    string    `json:"rule,omitempty"`
 	Program string    `json:"program,omitempty"` // as it calls itself
 	PID     int       `json:"pid,omitempty"`

@@ -118,7 +118,8 @@ type FileEvent struct {
 // FileQuestion is what a person is asked about a file that is held closed.
 type FileQuestion struct {
 	Path    string `json:"path"`
-	Write   bool   `json:"write,omitempty"` // to read and to write; otherwise to read
+	Source  string `json:"source,omitempty"` // the host's file, where it has another path
+	Write   bool   `json:"write,omitempty"`  // to read and to write; otherwise to read
 	Rule    string `json:"rule"`
 	Program string `json:"program"` // as it calls itself
 	PID     int    `json:"pid"`     // as the host numbers it

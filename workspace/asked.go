@@ -2,16 +2,18 @@ package workspace
 
 import (
 	"io/fs"
+	"path/filepath"
+	"unicode/utf8"
 
 	"cloister/sandbox"
 )
 
 // asks notes a file about which a person is asked; why says what keeps it from that.
-func (v *View) asks(c Closed, guest string, fi fs.FileInfo, o Options) (why string) {
+func (v *closing) asks(c Closed, guest string, fi fs.FileInfo, o Options) (why string) {
 	b := v.bindOf(guest)
 	switch {
 	case !fi.Mode().IsRegular():
-		return "ask is for regular files, and this is none: name files as File:: or by a pattern, Glob::"
+		return "" // it stays closed: what a pattern names, whoever made it, keeps no session from its start
 	case o.Overlay && b != nil && b.Overlay:
 		return "ask is not possible in an overlay workspace: what was written there is not the file that lies on the host"
 	}
@@ -20,6 +22,26 @@ func (v *View) asks(c Closed, guest string, fi fs.FileInfo, o Options) (why stri
 	if b != nil && !b.System {
 		a.Owned = b.Source
 	}
-	v.Asked = append(v.Asked, a)
+	v.without(&a)
+	// A name that is no text is another one for whoever is asked, and for what is remembered: it stays closed.
+	if (a.Read || a.Write) && utf8.ValidString(guest) {
+		v.Asked = append(v.Asked, a)
+	}
 	return ""
+}
+
+// without takes away what is closed to everybody: by a forbid, also where it names a link to the file or to a folder
+// above it, and by the view itself, which hides some files and has others never written.
+func (v *closing) without(a *sandbox.Asked) {
+	for at := string(a.Path); ; at = filepath.Dir(at) {
+		for _, i := range v.covers.of(at) {
+			if p := v.Protect[i]; i < v.forbidden && !p.Pin {
+				a.Write = false
+				a.Read = a.Read && !p.Empty && p.Instead == ""
+			}
+		}
+		if at == "/" {
+			return
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -29,6 +30,14 @@ type Closed struct {
 	Read, Change bool
 }
 
+// asks is 1 for a path about which a person is asked.
+func (c *Closed) asks() int {
+	if c.Read || c.Change {
+		return 1
+	}
+	return 0
+}
+
 // NotClosed says that a view cannot keep a path closed as a policy wants it.
 type NotClosed struct {
 	Closed Closed
@@ -53,9 +62,12 @@ func (v *View) close(o Options) error {
 	if len(o.Closed) == 0 {
 		return nil
 	}
-	cl := &closing{View: v, o: o, covers: covers{list: &v.Protect}}
+	cl := &closing{View: v, o: o, covers: covers{list: &v.Protect}, forbidden: len(v.Protect)}
+	// A person is asked about what no other statement closes, by whatever name: those come first.
+	list := slices.Clone(o.Closed)
+	slices.SortStableFunc(list, func(a, b Closed) int { return cmp.Compare(a.asks(), b.asks()) })
 	var errs []error
-	for _, c := range o.Closed {
+	for _, c := range list {
 		why := cl.path(c)
 		switch {
 		case why == "" || c.Accepted:
@@ -64,6 +76,9 @@ func (v *View) close(o Options) error {
 		default:
 			return errors.Join(append(errs, errors.New("and there are more"))...)
 		}
+		if c.asks() == 0 {
+			cl.forbidden = len(v.Protect)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -71,9 +86,10 @@ func (v *View) close(o Options) error {
 // A closing covers many paths, each at the same cost however many there are.
 type closing struct {
 	*View
-	o      Options
-	covers covers
-	absent *protect.Tree // holds what is not there; nil until something is
+	o         Options
+	covers    covers
+	absent    *protect.Tree // holds what is not there; nil until something is
+	forbidden int           // so many of what is protected are so by no statement that asks
 }
 
 // covers finds what is protected by its path, in a list that only grows meanwhile.

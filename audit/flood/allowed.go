@@ -27,6 +27,8 @@ func traffic(e *audit.Event) bool {
 	switch e.Kind {
 	case audit.NetDNS, audit.NetConnect, audit.HTTPRequest, audit.MCPCall, audit.SecretUse:
 		return e.Verdict == "allow" && e.Action != "pin"
+	case audit.FileOpen: // what a person allowed: each open makes one
+		return e.Verdict == "allow" && asked(e)
 	}
 	return false
 }

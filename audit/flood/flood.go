@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,8 +121,15 @@ func denial(e audit.Event) bool {
 	switch e.Kind {
 	case audit.NetDNS, audit.NetConnect, audit.HTTPRequest, audit.MCPCall, audit.SecretUse, audit.HostexecRequest:
 		return e.Verdict == "deny"
+	case audit.FileDenied: // what a person could have been asked about: each open makes one
+		return e.Verdict == "ask" || asked(&e)
 	}
 	return false
+}
+
+// asked reports whether an answer of a person decided, of now or of earlier.
+func asked(e *audit.Event) bool {
+	return e.Rule == "approval" || strings.HasPrefix(e.Rule, "approval ")
 }
 
 // sums are the records of what was left out, and end it.

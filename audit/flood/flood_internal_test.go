@@ -91,3 +91,30 @@ func TestAMillionRefusals(t *testing.T) {
 		t.Errorf("after a minute: %t, %q, %+v", record, reason, due)
 	}
 }
+
+// Opens of a file about which a person is asked are counted, whatever the answer; what the kernel refused, and what a
+// view closes at the start, is not.
+func TestAskedFiles(t *testing.T) {
+	for _, c := range []struct {
+		e    audit.Event
+		most int
+	}{
+		{audit.Event{Kind: audit.FileDenied, Verdict: "ask", Rule: "key"}, refusalBurst + 1},
+		{audit.Event{Kind: audit.FileDenied, Verdict: "deny", Rule: "approval 1234"}, refusalBurst + 1},
+		{audit.Event{Kind: audit.FileOpen, Verdict: "allow", Rule: "approval"}, allowedBurst/640 + 1},
+		{audit.Event{Kind: audit.FileDenied, Verdict: "deny", Rule: "key"}, 1 << 30},
+		{audit.Event{Kind: audit.FileOpen, Verdict: "allow"}, 1 << 30},
+	} {
+		b, now, records := New(), time.Now(), 0
+		for range 200_000 {
+			e := c.e
+			e.SessionID = "a"
+			if record, _ := b.Spend(&e, now); record {
+				records++
+			}
+		}
+		if few := c.most < 200_000; few && records > c.most || !few && records != 200_000 {
+			t.Errorf("%+v: %d records", c.e, records)
+		}
+	}
+}

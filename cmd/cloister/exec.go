@@ -91,7 +91,7 @@ func (a *app) execIn(ctx context.Context, name string, argv, env []string) (sand
 	box, err := d.Exec(ctx, sandbox.Handle(info.Handle), spec, sandbox.Wiring{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Watched: seen.Add,
 		Ask: func(ctx context.Context, q sandbox.FileQuestion) error {
-			return c.AskFile(ctx, info.Name, api.FileQuestion(q))
+			return c.AskFile(ctx, info.ID, api.FileQuestion(q))
 		},
 	})
 	if err != nil {

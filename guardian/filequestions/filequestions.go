@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"cloister/api"
@@ -50,10 +51,10 @@ func Serve(ctx context.Context, r *http.Request, s *sessionctx.Context, m Memory
 
 // Answer reports whether a file is handed in. It may wait for a person as long as ctx lives.
 func Answer(ctx context.Context, s *sessionctx.Context, m Memory, q api.FileQuestion) (api.FileAnswer, error) {
-	if len(q.Path) == 0 || len(q.Path) > maxPath {
-		return api.FileAnswer{}, api.BadRequest("ask about a file: a path of %d bytes", len(q.Path))
+	if len(q.Path) == 0 || len(q.Path) > maxPath || len(q.Source) > maxPath {
+		return api.FileAnswer{}, api.BadRequest("ask about a file: a path of %d bytes", max(len(q.Path), len(q.Source)))
 	}
-	subject := verb(q) + " " + q.Path
+	subject := subjectOf(q)
 	r := court.Decide(ctx, s, court.Case{
 		Policy: func() court.Ruling {
 			snapshot := s.Snapshot.Load()
@@ -84,6 +85,14 @@ func verb(q api.FileQuestion) string {
 		return "write"
 	}
 	return "read"
+}
+
+// subjectOf is what an answer is for: the file of the host, since another session can show another one at its path.
+func subjectOf(q api.FileQuestion) string {
+	if q.Source == "" {
+		return verb(q) + " " + q.Path
+	}
+	return verb(q) + " " + strconv.Quote(q.Path) + " of " + strconv.Quote(q.Source) // no path begins with a quote
 }
 
 // judge is what the statements of now say. A file whose path is not the one that its statement names, as where a
@@ -118,13 +127,17 @@ func remembered(d config.Decision) policy.Verdict {
 func question(q api.FileQuestion, subject string) approval.Ask {
 	a := approval.Ask{
 		Kind: approval.File, Subject: subject, Title: verb(q) + " the file " + q.Path, Digest: q.Digest,
-		Marks: termsafe.Marks(q.Path),
+		Marks: termsafe.Marks(q.Path + q.Source),
 		Wide:  "every opening of " + q.Path + " to " + verb(q) + ", whatever it holds by then",
 		Details: []approval.Detail{
 			{Label: "file", Text: termsafe.Quote(q.Path)},
 			{Label: "it has", Text: fmt.Sprintf("%d bytes, written %s", q.Size, q.Time.UTC().Format(time.DateTime+" UTC"))},
 			{Label: "program", Text: fmt.Sprintf("%s (pid %d), as it calls itself", termsafe.Quote(q.Program), q.PID)},
 		},
+	}
+	if q.Source != "" {
+		a.Wide = "every opening of " + q.Path + " to " + verb(q) + " where it is " + q.Source + " of the host, whatever it holds by then"
+		a.Details = append(a.Details, approval.Detail{Label: "on the host", Text: termsafe.Quote(q.Source)})
 	}
 	handed := "a copy of it as it is now, which cannot be changed"
 	if q.Digest != "" {
@@ -148,5 +161,8 @@ func event(s *sessionctx.Context, q api.FileQuestion, r court.Ruling) audit.Even
 	}
 	e.Verdict, e.Rule, e.PID, e.Digest = r.Effect.String(), r.RuleAt(), q.PID, q.Digest
 	e.Reason = fmt.Sprintf("%s; opened by %q, as it calls itself", r.FullReason(), termsafe.Clip(q.Program, 64))
+	if q.Source != "" {
+		e.Reason += fmt.Sprintf("; on the host %q", q.Source)
+	}
 	return e
 }

@@ -23,6 +23,13 @@ const (
 	mostHeld = 64
 	// mostHanded bounds the file that is handed in to be read, in bytes.
 	mostHanded = 16 << 20
+	// mostCopied bounds the copies that were made for one command, in bytes: whoever has one open keeps it, out
+	// of reach of the box's own bounds.
+	mostCopied = 256 << 20
+	// atOnce opens are asked about at once, and then one each pace: each costs a record and a look at a file, which
+	// are not the box's.
+	atOnce = 1000
+	pace   = 50 * time.Millisecond
 	// looksEvery is how often it is looked whether whoever called still waits.
 	looksEvery = time.Second
 )
@@ -42,8 +49,12 @@ type asking struct {
 	wg       sync.WaitGroup
 	noexec   bool // what is handed in must not be executed: there is a list of programs
 
+	looks sync.Mutex // one file is read at a time: it costs this process, and not the box
+
 	mu     sync.Mutex
 	copies map[string]copied // by their paths inside: the last of each
+	made   int64             // bytes of all copies so far
+	turn   time.Time         // when the next may be asked about, by the pace
 }
 
 // copied is the content of a file, for all who may read it.
@@ -113,6 +124,9 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 	defer close(gone)
 	go a.lookAfter(n.id, cancel, gone)
 
+	if err := a.wait(ctx); err != nil {
+		return err
+	}
 	f, err := openAsked(about, write)
 	if err != nil {
 		return err
@@ -124,10 +138,18 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 	}
 	q := sandbox.FileQuestion{Path: string(about.Path), Write: write, Rule: about.Rule, PID: int(n.tid),
 		Size: fi.Size(), Time: fi.ModTime()}
+	if string(about.Source) != q.Path {
+		q.Source = string(about.Source)
+	}
 	program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
 	q.Program = strings.TrimSpace(string(program))
 	if !write {
-		if q.Digest, err = copyTo(io.Discard, f); err != nil {
+		a.looks.Lock()
+		if err = ctx.Err(); err == nil {
+			q.Digest, err = copyTo(io.Discard, f)
+		}
+		a.looks.Unlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -145,6 +167,29 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 	}
 	defer give.Close()
 	return handIn(int(a.listener.Fd()), n.id, int(give.Fd()), flags&unix.O_CLOEXEC != 0)
+}
+
+// wait has too many calls come one after the other.
+func (a *asking) wait(ctx context.Context) error {
+	a.mu.Lock()
+	now := time.Now()
+	if first := now.Add(-atOnce * pace); a.turn.Before(first) {
+		a.turn = first
+	}
+	a.turn = a.turn.Add(pace)
+	until := a.turn.Sub(now)
+	a.mu.Unlock()
+	if until <= 0 {
+		return nil
+	}
+	t := time.NewTimer(until)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // lookAfter ends a question when whoever called is gone.
@@ -243,6 +288,10 @@ func (a *asking) content(about sandbox.Asked, f *os.File, digest string) (*os.Fi
 	}
 	if now != digest {
 		return nil, errors.Join(fmt.Errorf("open %s: it has changed since a person was asked", about.Source), m.Close())
+	}
+	size, err := m.Seek(0, io.SeekEnd)
+	if a.made += max(size, 4096); err != nil || a.made > mostCopied {
+		return nil, errors.Join(fmt.Errorf("open %s: more than %d bytes were copied", about.Source, mostCopied), err, m.Close())
 	}
 	a.copies[string(about.Path)] = copied{m, digest}
 	return again(m, unix.O_RDONLY)

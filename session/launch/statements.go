@@ -82,8 +82,14 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 	}
 	judged, given := p.Judge != nil, o.gave()
 	p.Watched.Kept = true
+	// A name may be that of several statements: one that is kept does not speak for one that is not.
+	var unkept []string
+	defer func() {
+		p.Closed = slices.DeleteFunc(p.Closed, func(rule string) bool { return slices.Contains(unkept, rule) })
+	}()
 	for _, st := range list {
 		if st.Asks() && (judged || !watches) {
+			unkept = append(unkept, st.Rule)
 			continue // nothing holds a call there: it is a residue, which the guardian refuses
 		}
 		switch {

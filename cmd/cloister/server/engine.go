@@ -138,7 +138,7 @@ func (e *engine) live(ctx context.Context, t *cli.App, name string, gone <-chan 
 				return err
 			}
 			defer c.Close()
-			return c.AskFile(ctx, name, q)
+			return c.AskFile(ctx, info.ID, q)
 		}}
 	if err := exactjson.Unmarshal(info.Exec, &live.Spec); err != nil {
 		return live, fmt.Errorf("enter sandbox: read its description: %w", err)

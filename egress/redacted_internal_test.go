@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,14 @@ func TestNothingPassesRedact(t *testing.T) {
 	opaque := map[string]bool{"http1 ServeAll": true, "http2 Serve": true}
 	own := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
 	var parsed []*ast.File
-	for _, dir := range []string{".", "internal/stream", "internal/request", "internal/http1", "internal/http2",
-		"internal/sshproxy", "internal/postgres"} {
+	dirs, err := filepath.Glob("internal/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range append(dirs, ".") {
+		if filepath.Base(dir) == "redact" {
+			continue
+		}
 		packages, err := parser.ParseDir(token.NewFileSet(), dir, own, 0)
 		if err != nil {
 			t.Fatal(err)

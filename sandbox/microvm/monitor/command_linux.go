@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
@@ -63,7 +64,8 @@ func (b *box) command(r *report, c Command, std [3]*os.File, said <-chan wire.Wo
 		return err
 	}
 	defer func() { _ = words.Close() }() // its end has been read, or the guest is gone
-	outputs, err := b.carry(c, std)
+	outputs, carried, err := b.carry(c, std)
+	defer let(std, carried)
 	if err != nil {
 		return err
 	}
@@ -112,9 +114,23 @@ func sizeOfFiles(c Command, std [3]*os.File) (wire.Word, bool) {
 	return wire.Word{}, false
 }
 
-// carry opens a stream for each descriptor that is not the same terminal as one before. The
-// result waits until all that was written has been passed on.
-func (b *box) carry(c Command, std [3]*os.File) (wait func(), err error) {
+// let ends what carried a command's descriptors: a guest that says of a command that it has failed may go on to
+// write, and what is not closed here counts as the guest's (accept).
+func let(std [3]*os.File, streams []*yamux.Stream) {
+	for _, f := range std {
+		_ = f.Close() // it may be closed already
+	}
+	for _, s := range streams {
+		_ = s.SetReadDeadline(time.Unix(1, 0)) // a stream's Close ends no Read of its own
+	}
+	for _, s := range streams {
+		_ = s.Close()
+	}
+}
+
+// carry opens a stream for each descriptor that is not the same terminal as one before. wait
+// waits until all that was written has been passed on.
+func (b *box) carry(c Command, std [3]*os.File) (wait func(), streams []*yamux.Stream, err error) {
 	var done []chan struct{}
 	terminal := false
 	for i, f := range std {
@@ -123,13 +139,14 @@ func (b *box) carry(c Command, std [3]*os.File) (wait func(), err error) {
 		}
 		s, err := wire.Open(b.s, wire.Head{Std: &wire.Std{Run: c.ID, FD: i}})
 		if err != nil {
-			return nil, err
+			return nil, streams, err
 		}
+		streams = append(streams, s)
 		switch {
 		case c.Terminal[i]:
 			terminal = true
 			if err := raw(f); err != nil {
-				return nil, fmt.Errorf("make the terminal raw: %w", err)
+				return nil, streams, fmt.Errorf("make the terminal raw: %w", err)
 			}
 			go func() { _, _ = io.Copy(s, f) }()
 			done = append(done, output(f, s))
@@ -143,7 +160,7 @@ func (b *box) carry(c Command, std [3]*os.File) (wait func(), err error) {
 		for _, d := range done {
 			<-d
 		}
-	}, nil
+	}, streams, nil
 }
 
 // input passes on what is to be read, until its end or until no process reads inside.

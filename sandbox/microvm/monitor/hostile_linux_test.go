@@ -233,6 +233,72 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// TestEndedCommandsKeepNothing: of commands that have ended no stream counts as one that the guest keeps open, and
+// no guest writes any more to who asked for one, even where it has said that the command failed and goes on.
+func TestEndedCommandsKeepNothing(t *testing.T) {
+	null := func() *os.File {
+		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	to := null()
+	defer to.Close()
+	run := func(b *box, out *os.File) {
+		std := [3]*os.File{null(), out, null()}
+		if err := b.command(&report{to}, Command{Argv: []string{"true"}}, std, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guest := func(g *yamux.Session, serve func(*yamux.Stream)) {
+		for {
+			s, err := g.AcceptStream()
+			if err != nil {
+				return
+			}
+			go serve(s)
+		}
+	}
+	b, g := pair(t)
+	go guest(g, func(s *yamux.Stream) {
+		speak(s, []string{`{"end":0}`})
+		_ = s.Close()
+	})
+	for range 4 {
+		run(b, null())
+	}
+	for began := time.Now(); b.s.NumStreams() > 0; {
+		<-time.After(10 * time.Millisecond)
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%d streams are kept", b.s.NumStreams())
+		}
+	}
+	b, g = pair(t)
+	go guest(g, func(s *yamux.Stream) {
+		var h wire.Head
+		line := "more\n"
+		if err := wire.Hear(s, &h); err == nil && h.Run != nil {
+			line = `{"failed":"so it says"}` + "\n"
+		}
+		for err := error(nil); err == nil; {
+			_, err = io.WriteString(s, line)
+		}
+	})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	run(b, w)
+	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Errorf("who asked for the command has its output still: %v", err)
+	}
+}
+
 // FuzzPort gives a monitor any bytes: it ends, and does not panic.
 func FuzzPort(f *testing.F) {
 	f.Add(append(header(0, 0, opens, 2, 12), []byte(`{"dns":true}`)...))

@@ -40,11 +40,14 @@ var judges = map[string][]string{
 	"guardian": {"decider.go", "edits.go", "question.go", "overrides.go", "secrets.go", "limits.go", "mcpbridge.go",
 		"decisions.go", "records.go"},
 	// These fill in the questions and the record: see asked.
-	"egress":                  nil,
-	"egress/internal/stream":  nil,
-	"egress/internal/request": nil,
-	"egress/internal/http1":   nil,
-	"egress/internal/http2":   nil,
+	"egress":                   nil,
+	"egress/internal/stream":   nil,
+	"egress/internal/request":  nil,
+	"egress/internal/http1":    nil,
+	"egress/internal/http2":    nil,
+	"egress/internal/sshproxy": nil,
+	"egress/internal/postgres": nil,
+	"egress/internal/dns":      nil,
 }
 
 // raw are the types that hold a request as it was sent, with the fields that a judge

@@ -19,8 +19,8 @@ import (
 
 // What of one session's refusals is recorded one by one: a burst, then so many a
 // second. What is more is counted, and reported in records of their own: a program that
-// is refused a million times must not fill the disk (LG-04). Whatever was
-// asked or answered is always recorded. The record says where counting began, so
+// is refused a million times must not fill the disk (LG-04). Questions and
+// answers are always recorded. The record says where counting began, so
 // that it is true also where a guardian is killed before it has written the number.
 const (
 	refusalBurst = 1000
@@ -120,7 +120,7 @@ func (b *Budget) Late(now time.Time) []audit.Event {
 func denial(e audit.Event) bool {
 	switch e.Kind {
 	case audit.NetDNS, audit.NetConnect, audit.HTTPRequest, audit.MCPCall, audit.SecretUse, audit.HostexecRequest:
-		return e.Verdict == "deny"
+		return e.Verdict == "deny" || e.Verdict == "ask" // no person could be asked
 	case audit.FileDenied: // what a person could have been asked about: each open makes one
 		return e.Verdict == "ask" || asked(&e)
 	}

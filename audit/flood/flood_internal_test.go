@@ -38,7 +38,7 @@ func TestAMillionRefusals(t *testing.T) {
 			for _, e := range []audit.Event{
 				{SessionID: "b", Kind: audit.NetConnect, Verdict: "deny"},
 				{SessionID: "a", Kind: audit.NetConnect, Verdict: "allow"},
-				{SessionID: "a", Kind: audit.NetConnect, Verdict: "ask"},
+				{SessionID: "a", Kind: audit.ApprovalRequest, Verdict: "ask"},
 				{SessionID: "a", Kind: audit.ApprovalDecision, Verdict: "deny"},
 				{Kind: audit.ApprovalDecision, Verdict: "deny"},
 			} {
@@ -92,13 +92,15 @@ func TestAMillionRefusals(t *testing.T) {
 	}
 }
 
-// Opens of a file about which a person is asked are counted, whatever the answer; what the kernel refused, and what a
-// view closes at the start, is not.
-func TestAskedFiles(t *testing.T) {
+// What a policy would have a person asked about, where none can be, and opens of a file about which one is, are
+// counted, whatever the answer. What the kernel refused, and what a view closes at the start, is not.
+func TestAsked(t *testing.T) {
 	for _, c := range []struct {
 		e    audit.Event
 		most int
 	}{
+		{audit.Event{Kind: audit.NetConnect, Verdict: "ask"}, refusalBurst + 1},
+		{audit.Event{Kind: audit.MCPCall, Verdict: "ask"}, refusalBurst + 1},
 		{audit.Event{Kind: audit.FileDenied, Verdict: "ask", Rule: "key"}, refusalBurst + 1},
 		{audit.Event{Kind: audit.FileDenied, Verdict: "deny", Rule: "approval 1234"}, refusalBurst + 1},
 		{audit.Event{Kind: audit.FileOpen, Verdict: "allow", Rule: "approval"}, allowedBurst/640 + 1},

@@ -106,11 +106,16 @@ proxy:
 	}
 	lap("three ways out of containers")
 	host, status := w.sh("e", "docker run --rm --privileged -v /:/host registry.example/team/database:1 busybox sh -c "+
-		"'ls /host/root /host"+w.dir+"; echo x >/host"+w.project+"/.envrc; echo x >/host"+w.project+"/made; id -u'")
+		"'ls /host/root /host"+w.dir+"; echo x >/host"+w.project+"/.envrc; echo x >/host"+w.project+"/roots; id -u'")
 	if strings.Contains(host, "authority.pem") || !strings.HasSuffix(host, "0\n") {
 		t.Errorf("root of a container sees %d, %q", status, host)
 	}
-	for name, may := range map[string]bool{".envrc": false, "made": true} {
+	// The host has no user for a guest's root; a container that is the project's user writes.
+	if out, status := w.sh("e", "docker run --rm -u 1000:1000 -v "+w.project+":/app registry.example/team/database:1 "+
+		"busybox sh -c 'echo x >/app/made'"); status != 0 {
+		t.Errorf("a container of the project's user: %d, %s", status, out)
+	}
+	for name, may := range map[string]bool{".envrc": false, "roots": false, "made": true} {
 		text, err := os.ReadFile(filepath.Join(w.project, name))
 		if (err == nil && string(text) == "x\n") != may {
 			t.Errorf("%s on the host: %q, %v", name, text, err)

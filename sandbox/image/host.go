@@ -79,27 +79,14 @@ func (s *Store) FromHost(ctx context.Context, h Host, named string) (Image, erro
 	if err != nil {
 		return Image{}, fmt.Errorf("make image %s: %w", named, err)
 	}
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer unlock()
-	if err := s.sweep(); err != nil {
-		return Image{}, err
-	}
-	tmp, err := os.MkdirTemp(s.dir, "tmp-")
-	if err != nil {
-		return Image{}, fmt.Errorf("make image %s: %w", named, err)
-	}
-	i, err := s.copyHost(ctx, tmp, h, files, own)
-	if err == nil {
+	return s.adding(ctx, "make image "+named, func(tmp string) (Image, error) {
+		i, err := s.copyHost(ctx, tmp, h, files, own)
+		if err != nil {
+			return Image{}, err
+		}
 		i.Names = []string{canonical(ref)}
-		i, err = s.addHost(filepath.Join(tmp, "root"), i)
-	}
-	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
-		return Image{}, fmt.Errorf("make image %s: %w", named, err)
-	}
-	return i, nil
+		return s.addHost(filepath.Join(tmp, "root"), i)
+	})
 }
 
 // addHost enters a root that was made. The same packages make the same image.

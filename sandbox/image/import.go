@@ -3,7 +3,6 @@ package image
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,25 +18,11 @@ func (s *Store) Import(ctx context.Context, archived io.Reader, named, from stri
 	if err != nil || strings.Contains(named, "@") {
 		return Image{}, &Malformed{named}
 	}
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	defer unlock()
-	if err := s.sweep(); err != nil {
-		return Image{}, err
-	}
-	tmp, err := os.MkdirTemp(s.dir, "tmp-")
-	if err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", named, err)
-	}
-	i, err := s.importTo(ctx, tmp, archived, func(i *Image) {
-		i.Names, i.Source, i.Seen = []string{canonical(ref)}, from, nil
-	}, say)
-	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", named, err)
-	}
-	return i, nil
+	return s.adding(ctx, "image "+named, func(tmp string) (Image, error) {
+		return s.importTo(ctx, tmp, archived, func(i *Image) {
+			i.Names, i.Source, i.Seen = []string{canonical(ref)}, from, nil
+		}, say)
+	})
 }
 
 func (s *Store) importTo(ctx context.Context, tmp string, archived io.Reader, change func(*Image),

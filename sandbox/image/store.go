@@ -230,6 +230,12 @@ func (s *Store) fetch(ctx context.Context, src *source, say func(string)) (Image
 	if src.kind == stored {
 		return Image{}, fmt.Errorf("image %s: %w", src.text, ErrNotStored)
 	}
+	return s.adding(ctx, "image "+src.text, func(tmp string) (Image, error) { return s.unpackTo(ctx, tmp, src, say) })
+}
+
+// adding makes an image in a folder of its own, which is removed afterwards, while nothing else changes
+// the store. Its errors begin with what is made.
+func (s *Store) adding(ctx context.Context, what string, add func(tmp string) (Image, error)) (Image, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Image{}, err
@@ -240,14 +246,11 @@ func (s *Store) fetch(ctx context.Context, src *source, say func(string)) (Image
 	}
 	tmp, err := os.MkdirTemp(s.dir, "tmp-")
 	if err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", src.text, err)
+		return Image{}, fmt.Errorf("%s: %w", what, err)
 	}
-	i, err := s.unpackTo(ctx, tmp, src, say)
-	if gone := os.RemoveAll(tmp); err == nil && gone != nil {
-		err = gone
-	}
-	if err != nil {
-		return Image{}, fmt.Errorf("image %s: %w", src.text, err)
+	i, err := add(tmp)
+	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
+		return Image{}, fmt.Errorf("%s: %w", what, err)
 	}
 	return i, nil
 }

@@ -52,6 +52,9 @@ var (
 // has no such hooks or refuses them.
 func Open() (_ *Kernel, err error) {
 	if !hasPins() {
+		if err := Try(); err != nil { // nothing is mounted where the kernel cannot judge
+			return nil, err
+		}
 		if err := unix.Mount("bpf", Pins, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
 			return nil, &Unsupported{
 				Reason: "no file system of BPF at " + Pins, Fix: "mount -t bpf bpf " + Pins + ", as root", Err: err,

@@ -104,6 +104,7 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 	}
 	var errs []error
 	seen := map[string]bool{}
+	var loaded []*loader
 	for _, f := range files {
 		if seen[f.Name] {
 			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name}, Msg: "two policy files have this name"})
@@ -129,13 +130,14 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 			if i+1 < len(list) {
 				end = list[i+1].Position().Offset
 			}
-			l := loader{set: set, file: f.Name, n: i + 1, validator: validate.New(resolved)}
+			l := &loader{set: set, file: f.Name, n: i + 1, validator: validate.New(resolved)}
 			l.toks = between(toks, p.Position().Offset, end)
 			l.load(p)
 			errs = append(errs, l.errs...)
+			loaded = append(loaded, l)
 		}
 	}
-	return set, errs
+	return set, append(errs, once(loaded)...)
 }
 
 func between(toks []cedartext.Token, from, to int) []cedartext.Token {
@@ -153,6 +155,7 @@ type loader struct {
 	toks      []cedartext.Token // of this policy
 
 	name     string
+	named    bool // by an @id
 	origin   source.Position
 	hosts    []cedarhost.Literal
 	mentions map[types.EntityType]bool // resource types that the policy names
@@ -168,7 +171,7 @@ func (l *loader) load(p *cedar.Policy) {
 	l.origin = source.Position{Source: l.file, File: l.file, Line: p.Position().Line, Column: p.Position().Column}
 	l.name = l.file + "#" + strconv.Itoa(l.n)
 	if id := p.Annotations()["id"]; id != "" {
-		l.name = string(id)
+		l.name, l.named = string(id), true
 	}
 	tier := l.tier(p)
 	tree := *(*xast.Policy)(p.AST())

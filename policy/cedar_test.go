@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -187,6 +188,47 @@ func TestCedarRefuses(t *testing.T) { // PO-02
 	})
 	if err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("not every problem is reported: %v", err)
+	}
+}
+
+// What is answered, counted or accepted of one statement is never taken for another's.
+func TestNamesAreGivenOnce(t *testing.T) {
+	one := `forbid (principal, ` + connectAction + `, resource == Host::"a.test");` + "\n"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  string // empty where it loads
+	}{
+		{"in one file", map[string]string{"a": `@id("x") ` + one + `@id("y") ` + one + `@ask @id("x") permit (principal, action, resource);`},
+			`a:3:7: the name "x" is that of another statement already, at a:1:1`},
+		{"in two files", map[string]string{"/a/p.cedar": `@id("x") ` + one, "/b/p.cedar": `@id("x") ` + one},
+			`/b/p.cedar:1:2: the name "x" is that of another statement already, at /a/p.cedar:1:1`},
+		{"spelled otherwise", map[string]string{"a": `@id("x") ` + one + `@id("\u{78}") ` + one}, `a:2:2: the name "x"`},
+		{"the place of another", map[string]string{"a": `@id("a#2") ` + one + one}, `a:1:2: the name "a#2" is that of another statement already, at a:2:1`},
+		{"the place of one in another file", map[string]string{"a": one, "b": `@id("a#1") ` + one}, `b:1:2: the name "a#1"`},
+		{"the word of another", map[string]string{"/d/a": `@id("a#2") ` + one + one}, `/d/a:1:2: the name "a#2"`},
+		{"its own place", map[string]string{"a": `@id("a#1") ` + one}, ""},
+		{"a name with another spelling", map[string]string{"a": `@id("x") ` + one + `@id("X") ` + one}, ""},
+		{"no name", map[string]string{"a": `@id("") ` + one + `@id("") ` + one + one}, ""},
+		{"places in two files", map[string]string{"/a/p.cedar": one, "/b/p.cedar": one}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var in policy.Input
+			for _, name := range slices.Sorted(maps.Keys(tt.files)) {
+				in.Cedar = append(in.Cedar, policy.CedarFile{Name: name, Text: []byte(tt.files[name])})
+			}
+			s, err := policy.Compile(in)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			var p *source.Problem
+			if s != nil || !errors.As(err, &p) || !strings.HasPrefix(p.Error(), tt.want) || !strings.Contains(p.Hint, "an @id of its own") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

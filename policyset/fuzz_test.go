@@ -30,6 +30,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("version: 1\nproxy: {presets: [docs, ai-apis], unlisted_domain_behavior: ask, hosts: {good.example: \"127.0.0.1:1\"}}\n"), []byte(`@id("a") permit (principal == Session::"s", action, resource == Host::"good.example:8443") unless { context.port < 10 };`))
 	f.Add([]byte("proxy:\n  allow: [{pattern: \"*.x.example\"}, {cidr: 203.0.113.0/24, ports: [0]}]\n"), []byte(`@ask permit (principal, action, resource) when { context has ip && context.ip.isInRange(ip("10.0.0.0/8")) };`))
 	f.Add([]byte(""), []byte(""))
+	f.Add([]byte(twoNames), []byte(`@id("a") permit (principal, action, resource == Host::"a.example"); @ask @id("a") permit (principal, action, resource == Host::"b.example");`))
 	f.Fuzz(func(t *testing.T, config, cedar []byte) {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "policy"), 0o700); err != nil {
@@ -48,6 +49,13 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		s := loaded.Snapshot()
+		names := map[string]bool{}
+		for _, st := range s.Statements() {
+			if names[st.Rule] {
+				t.Errorf("two statements are called %q", st.Rule)
+			}
+			names[st.Rule] = true
+		}
 		for _, dest := range []string{"good.example:443", "a.bad.example:80", "203.0.113.7:22", "[2001:db8::1]:8443"} {
 			a, err := authority.ParseHostPort(dest, 443)
 			if err != nil {

@@ -264,8 +264,14 @@ func (o *Order) checkStatements(files []policy.CedarFile) error {
 		return fmt.Errorf("read policy: %w", err)
 	}
 	var known []string
+	at := map[string]string{}
 	for _, st := range s.Statements() {
-		known = append(known, st.Residue())
+		w := st.Residue()
+		if first, twice := at[w]; twice && slices.Contains(words, w) {
+			return hint.Usage("give one of them an @id", "%s: --accept %q is the word of two statements, at %s and at %s",
+				o.Verb, "residue:"+w, first, st.Origin)
+		}
+		known, at[w] = append(known, w), st.Origin.String()
 	}
 	for _, w := range words {
 		if slices.Contains(known, w) {

@@ -104,7 +104,7 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 	}
 	var errs []error
 	seen := map[string]bool{}
-	var loaded []*loader
+	var names []cedartext.Name
 	for _, f := range files {
 		if seen[f.Name] {
 			errs = append(errs, &source.Problem{Position: source.Position{File: f.Name}, Msg: "two policy files have this name"})
@@ -134,10 +134,10 @@ func loadCedar(files []CedarFile, servers map[string]*MCPServer) (*cedarSet, []e
 			l.toks = between(toks, p.Position().Offset, end)
 			l.load(p)
 			errs = append(errs, l.errs...)
-			loaded = append(loaded, l)
+			names = append(names, l.called)
 		}
 	}
-	return set, append(errs, once(loaded)...)
+	return set, append(errs, cedartext.Twice(names)...)
 }
 
 func between(toks []cedartext.Token, from, to int) []cedartext.Token {
@@ -155,7 +155,7 @@ type loader struct {
 	toks      []cedartext.Token // of this policy
 
 	name     string
-	named    bool // by an @id
+	called   cedartext.Name
 	origin   source.Position
 	hosts    []cedarhost.Literal
 	mentions map[types.EntityType]bool // resource types that the policy names
@@ -170,9 +170,12 @@ func (l *loader) load(p *cedar.Policy) {
 	l.mentions = map[types.EntityType]bool{}
 	l.origin = source.Position{Source: l.file, File: l.file, Line: p.Position().Line, Column: p.Position().Column}
 	l.name = l.file + "#" + strconv.Itoa(l.n)
+	l.called.At = l.origin
 	if id := p.Annotations()["id"]; id != "" {
-		l.name, l.named = string(id), true
+		l.name, l.called.Own, l.called.At = string(id), true, l.place(l.toks, "id")
 	}
+	st := Statement{Rule: l.name, Origin: l.origin}
+	l.called.Name, l.called.Word = l.name, st.Residue()
 	tier := l.tier(p)
 	tree := *(*xast.Policy)(p.AST())
 	l.person(&tree, tier)

@@ -200,9 +200,9 @@ func TestNamesAreGivenOnce(t *testing.T) {
 		want  string // empty where it loads
 	}{
 		{"in one file", map[string]string{"a": `@id("x") ` + one + `@id("y") ` + one + `@ask @id("x") permit (principal, action, resource);`},
-			`a:3:7: the name "x" is that of another statement already, at a:1:1`},
+			`a:3:7: the name "x" is that of another statement already, at a:1:2`},
 		{"in two files", map[string]string{"/a/p.cedar": `@id("x") ` + one, "/b/p.cedar": `@id("x") ` + one},
-			`/b/p.cedar:1:2: the name "x" is that of another statement already, at /a/p.cedar:1:1`},
+			`/b/p.cedar:1:2: the name "x" is that of another statement already, at /a/p.cedar:1:2`},
 		{"spelled otherwise", map[string]string{"a": `@id("x") ` + one + `@id("\u{78}") ` + one}, `a:2:2: the name "x"`},
 		{"the place of another", map[string]string{"a": `@id("a#2") ` + one + one}, `a:1:2: the name "a#2" is that of another statement already, at a:2:1`},
 		{"the place of one in another file", map[string]string{"a": one, "b": `@id("a#1") ` + one}, `b:1:2: the name "a#1"`},

@@ -13,6 +13,7 @@ import (
 
 	"cloister/internal/authority"
 	"cloister/internal/nearest"
+	"cloister/internal/source"
 	"cloister/policy/cedarhost"
 	"cloister/policy/cedartext"
 )
@@ -28,6 +29,10 @@ func (l *loader) badCondition(word, msg, hint string) {
 }
 
 func (l *loader) badAmong(toks []cedartext.Token, word, msg, hint string) {
+	l.errs = append(l.errs, problem(l.place(toks, word), msg, hint))
+}
+
+func (l *loader) place(toks []cedartext.Token, word string) source.Position {
 	o := l.origin
 	for _, t := range toks {
 		if t.Text == word {
@@ -35,7 +40,7 @@ func (l *loader) badAmong(toks []cedartext.Token, word, msg, hint string) {
 			break
 		}
 	}
-	l.errs = append(l.errs, problem(o, msg, hint))
+	return o
 }
 
 func quoted(s types.String) string { return strconv.Quote(string(s)) }

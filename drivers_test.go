@@ -23,7 +23,7 @@ var besideDrivers = []string{"sandbox/", "escape/", "bench/", "script/", "cmd/cl
 // Native, user and docker are also words of other things, and are not looked for.
 var namesDriver = map[string]string{
 	registration:                        "registers it",
-	"cmd/cloister/setup.go":             "installs gvisor's kernel by that name",
+	"cmd/cloister/setup/setup.go":       "installs gvisor's kernel by that name",
 	"cmd/cloister/machines/machines.go": "the commands of microvm are its own folder",
 	"cmd/cloister/pods/pods.go":         "the commands of kubernetes are its own folder",
 }

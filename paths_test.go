@@ -151,7 +151,7 @@ var typedPaths = map[string]string{
 	"templates.go forbid":       "Typed",
 	"serve.go tls-cert":         "sent to whoever connects, and shown to no session",
 	"serve.go tls-key":          "has to be the certificate's own",
-	"setup.go from":             "Trusted, file by file (setup_gvisor_linux.go)",
+	"setup.go from":             "Trusted, file by file (setup/gvisor_linux.go)",
 	"srt.go settings":           "Typed",
 	"verify.go anchors":         "TypedNew, and through no last link (audit.ReadAnchors)",
 	"verify.go file":            "TypedNew, and through no last link (audit.AppendAnchor)",

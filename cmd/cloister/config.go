@@ -95,24 +95,6 @@ func (a *app) configSchema() *cobra.Command {
 	}
 }
 
-// starter is what `config init` writes: every line that is no comment says what
-// holds anyway.
-const starter = `# Cloister's configuration. "cloister config show" prints what is in force,
-# "cloister config schema" what may stand here.
-version: 1
-
-proxy:
-  # What happens to a destination that no rule names: ask or deny.
-  unlisted_domain_behavior: ask
-  presets: [ai-apis, package-registries, source-hosts, docs]
-  # allow:
-  #   - domain: api.example.com        # ports 443 and 80 unless said
-  #   - domain: "*.example.org"        # any depth below, not example.org itself
-  #     ports: [443, 8443]
-  # deny:
-  #   - domain: gist.github.com        # wins over every allow
-`
-
 func (a *app) configInit() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
@@ -176,7 +158,7 @@ func writeStarter(d xdg.Dirs) (file string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write the configuration: %w", err)
 	}
-	_, err = f.WriteString(starter)
+	_, err = f.Write(config.Starter())
 	if err = errors.Join(err, f.Close()); err != nil {
 		// Half a file would be read as the person's word.
 		return "", errors.Join(fmt.Errorf("write the configuration: %w", err), os.Remove(file))

@@ -95,7 +95,7 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontain
 		given[name] = value
 	}
 	return devcontainer.Options{
-		Project: string(p.Root), Path: path, Home: a.realHome(),
+		Project: string(p.Root), Path: path, Home: a.RealHome(),
 		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
 		Reserved: session.AuthorityVariables(),
 		Sources:  slices.Concat(cfg.Devcontainer.Features, agreed, f.sources), Features: featureStore(d),

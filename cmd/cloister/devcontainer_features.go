@@ -128,7 +128,7 @@ func (a *app) fetchFeature(
 		at = ref.At(one.Digest) // whatever the version leads to now
 	}
 	a.Slow("fetching " + at)
-	out, err := a.selfInside(ctx, []string{
+	out, err := a.SelfInside(ctx, []string{
 		"--project", string(p.Root), "--devcontainer=none", "--mode", "enforce",
 		"--name", "feature-" + strconv.Itoa(os.Getpid()), "--allow", ref.Registry(),
 	}, pull.Most, pull.Name, at)

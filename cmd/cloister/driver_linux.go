@@ -18,25 +18,26 @@ import (
 	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
 	"cloister/session"
+	"cloister/session/doctor"
 	"cloister/workspace/stubs"
 )
 
 // drivers are the ways of building an enclosure on this system, the preferred
 // first. One begins to work when it is made.
-func (a *app) drivers() []choice {
-	return []choice{
-		{"native", func() (sandbox.Driver, error) {
+func (a *app) drivers() []doctor.Level {
+	return []doctor.Level{
+		{Name: "native", Make: func() (sandbox.Driver, error) {
 			dirs, err := a.Dirs()
 			if err != nil {
 				return nil, err
 			}
 			return native.New(dirs.Runtime), nil
 		}},
-		{localuser.Name, func() (sandbox.Driver, error) { return localDriver(), nil }},
-		{"docker", func() (sandbox.Driver, error) { return cli.Made(images.Engine(&a.App)) }},
-		{"gvisor", a.gvisorDriver},
-		{machines.Level, func() (sandbox.Driver, error) { return cli.Made(machines.Driver(&a.App)) }},
-		{pods.Level, func() (sandbox.Driver, error) { return cli.Made(pods.Driver(&a.App)) }},
+		{Name: localuser.Name, Make: func() (sandbox.Driver, error) { return localDriver(), nil }},
+		{Name: "docker", Make: func() (sandbox.Driver, error) { return cli.Made(images.Engine(&a.App)) }},
+		{Name: "gvisor", Make: a.gvisorDriver},
+		{Name: machines.Level, Make: func() (sandbox.Driver, error) { return cli.Made(machines.Driver(&a.App)) }},
+		{Name: pods.Level, Make: func() (sandbox.Driver, error) { return cli.Made(pods.Driver(&a.App)) }},
 	}
 }
 
@@ -63,7 +64,7 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	folders := []string{kernelFolder(dirs)}
+	folders := []string{gvisor.FolderIn(dirs.Data)}
 	if self, err := os.Executable(); err == nil {
 		folders = append([]string{filepath.Dir(self)}, folders...)
 	}
@@ -77,9 +78,6 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 			return found.Real, err
 		}}), nil
 }
-
-// kernelFolder is where setup puts the program of the gvisor level.
-func kernelFolder(d xdg.Dirs) string { return filepath.Join(d.Data, "gvisor") }
 
 // sweep removes what dead sessions left on the host.
 func (a *app) sweep(d xdg.Dirs) func(context.Context, []string) error {

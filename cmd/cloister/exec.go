@@ -161,12 +161,6 @@ func deleteKey(env []string, key string) []string {
 	return out
 }
 
-// choice is one way of building an enclosure, by its word of --isolation.
-type choice struct {
-	name string
-	make func() (sandbox.Driver, error)
-}
-
 // driverOf is a driver in another instance.
 func driverOf(of *cli.App, isolation string) (sandbox.Driver, error) {
 	return (&app{*of}).driverNamed(isolation)
@@ -179,14 +173,14 @@ func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 		name = a.automatic()
 	}
 	for _, c := range a.drivers() {
-		if c.name == name {
-			d, err := c.make()
+		if c.Name == name {
+			d, err := c.Make()
 			if err != nil {
 				return nil, &cli.UnbuiltError{Err: err}
 			}
 			return d, nil
 		}
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	if len(names) == 1 {
 		return nil, &cli.UnbuiltError{Err: errors.New("no enclosure can be built on this system: cloister needs Linux")}

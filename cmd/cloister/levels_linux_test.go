@@ -19,7 +19,7 @@ func TestLevels(t *testing.T) {
 	file := filepath.Join("..", "..", "config", "levels.txt")
 	var got strings.Builder
 	for _, c := range (&app{cli.App{Env: cli.Environ{}}}).drivers() {
-		got.WriteString(c.name + "\n")
+		got.WriteString(c.Name + "\n")
 	}
 	if os.Getenv("CLOISTER_WRITE_REFERENCE") != "" {
 		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {

@@ -8,6 +8,7 @@ import (
 	"cloister/cmd/cloister/records"
 	"cloister/cmd/cloister/secrets"
 	"cloister/cmd/cloister/server"
+	"cloister/cmd/cloister/setup"
 
 	"github.com/spf13/cobra"
 )
@@ -28,6 +29,9 @@ func (a *app) projects() *projects.Commands { return &projects.Commands{App: &a.
 func (a *app) policies() *policies.Commands {
 	return &policies.Commands{App: &a.App, Servers: a.mcpNames}
 }
+
+// setup is the command that gets an agent or a level ready.
+func (a *app) setup() *setup.Commands { return &setup.Commands{App: &a.App, Secrets: a.secrets()} }
 
 // server is the command that serves tenants.
 func (a *app) server() *server.Commands { return &server.Commands{App: &a.App, Driver: driverOf} }

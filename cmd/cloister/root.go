@@ -62,7 +62,7 @@ func nouns() []noun {
 		{"doctor", ofMachine, (*app).doctorCommand},
 		{"guardian", ofMachine, (*app).guardianCommand},
 		{"window", ofRules, (*app).windowCommand},
-		{"setup", ofMachine, (*app).setupCommand},
+		{"setup", ofMachine, func(a *app) *cobra.Command { return a.setup().Command() }},
 		{"lsm", ofMachine, func(a *app) *cobra.Command { return judges.Command(&a.App) }},
 		{"prune", ofMachine, (*app).pruneCommand},
 		{"uninstall", ofMachine, (*app).uninstallCommand},

@@ -62,7 +62,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 			err = errors.Join(err, g.begun.Close())
 		}
 	}()
-	home := a.realHome()
+	home := a.RealHome()
 	host, err := a.Resolver(dirs)
 	if err != nil {
 		return nil, dirs, err
@@ -184,7 +184,7 @@ func (a *app) facts(
 	return launch.Facts{
 		Config: words.Config, Cedar: policyset.CedarFiles(sources), Outer: words.Outer, Root: root,
 		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
-		Home: a.Home(), RealHome: a.realHome(), UID: a.UID, Env: a.Env,
+		Home: a.Home(), RealHome: a.RealHome(), UID: a.UID, Env: a.Env,
 		Git: func(at hostgit.Folders) hostgit.Configuration {
 			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.Env))
 		},
@@ -232,19 +232,6 @@ func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
 		f.Image = i.Name
 	}
 	return i.Root, i.Path, err
-}
-
-// realHome is the person's home without symbolic links; empty where there is
-// none that could hold anything.
-func (a *app) realHome() string {
-	home := a.Home()
-	if !filepath.IsAbs(home) {
-		return ""
-	}
-	if real, err := realpath.Of(home); err == nil {
-		return real
-	}
-	return home
 }
 
 func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home string,

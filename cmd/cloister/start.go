@@ -160,7 +160,7 @@ func (a *app) agentHere(ctx context.Context, f *startFlags, args []string) (argv
 	if err != nil {
 		return nil, "", &cli.UnbuiltError{Err: err}
 	}
-	p, err := a.project(ctx, &f.runFlags, dirs, a.realHome(), host)
+	p, err := a.project(ctx, &f.runFlags, dirs, a.RealHome(), host)
 	if err != nil {
 		return nil, "", asUnbuilt(err)
 	}

@@ -14,6 +14,9 @@ import (
 	"strings"
 )
 
+// FolderIn is where the program is installed, in an instance's folder of data.
+func FolderIn(data string) string { return filepath.Join(data, "gvisor") }
+
 // source is the module of the kernel's program, which is another one than this: each file
 // after a line that names it. A test holds it to the folder kernel.
 //

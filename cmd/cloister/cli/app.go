@@ -14,11 +14,13 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"cloister/config"
 	"cloister/host/resolve"
+	"cloister/internal/realpath"
 	"cloister/internal/xdg"
 	"cloister/policyset"
 	"cloister/session/launch"
@@ -73,6 +75,19 @@ func (a *App) Home() string {
 		return "" // a user without an entry, as in many containers
 	}
 	return u.HomeDir
+}
+
+// RealHome is the person's home without symbolic links; empty where there is
+// none that could hold anything.
+func (a *App) RealHome() string {
+	home := a.Home()
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	if real, err := realpath.Of(home); err == nil {
+		return real
+	}
+	return home
 }
 
 // Dirs are the folders of this instance.

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // find looks for an agent's program, and installs it where the person says so.
-func (a *app) find(ctx context.Context, who agent.Agent, install bool) error {
+func (a *Commands) find(ctx context.Context, who agent.Agent, install bool) error {
 	if a.onPath(who.Argv[0]) {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (a *app) find(ctx context.Context, who agent.Agent, install bool) error {
 
 // install has npm install an agent: where npm puts programs, if the person may write
 // there, or else below ~/.local.
-func (a *app) install(ctx context.Context, who agent.Agent) error {
+func (a *Commands) install(ctx context.Context, who agent.Agent) error {
 	if !a.onPath("npm") {
 		err := fmt.Errorf("setup: %s comes by npm, which is not installed", who.Name)
 		return cli.Hinted(err, "install Node.js with npm, then again")

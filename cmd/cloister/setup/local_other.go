@@ -1,12 +1,12 @@
 //go:build !linux
 
-package main
+package setup
 
 import (
 	"context"
 	"errors"
 )
 
-func (*app) setupLocal(context.Context, []string, bool) error {
+func (*Commands) setupLocal(context.Context, []string, bool) error {
 	return errors.New("setup local-user: cloisters need Linux")
 }

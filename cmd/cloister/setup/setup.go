@@ -1,4 +1,14 @@
-package main
+// Package setup is the command that gets an agent ready, or a level of isolation that needs
+// something installed.
+//
+// The promise: a credential goes into the vault and nowhere else, config.yaml stays as it was
+// where it cannot be changed without a doubt, and nothing is installed without the person's word.
+//
+// It stores and binds nothing by itself: the guardian has the vault, and package config knows
+// how its files are written.
+//
+// Most readers want [Commands].
+package setup
 
 import (
 	"cmp"
@@ -24,8 +34,14 @@ import (
 	"golang.org/x/term"
 )
 
-// setupWords are the flags of setup, as typed.
-type setupWords struct {
+// Commands are the commands of one invocation.
+type Commands struct {
+	*cli.App
+	Secrets *secrets.Commands
+}
+
+// flags are the flags of setup, as typed.
+type flags struct {
 	with, from     string
 	install, noTry bool
 	undo           bool
@@ -34,8 +50,9 @@ type setupWords struct {
 // withLogin is the word of --with for a subscription, by a browser.
 const withLogin = "login"
 
-func (a *app) setupCommand() *cobra.Command {
-	f := &setupWords{}
+// Command is setup.
+func (a *Commands) Command() *cobra.Command {
+	f := &flags{}
 	c := &cobra.Command{
 		Use:         "setup [AGENT|gvisor|local-user [ACCOUNT...]]",
 		Annotations: map[string]string{cli.TakesNames: "yes"},
@@ -72,7 +89,7 @@ that are named, or that of sudo; --undo removes all of it.`,
 	c.Flags().BoolVar(&f.noTry, "no-try", false, "send no request")
 	c.Flags().StringVar(&f.from, "from", "", "for gvisor: the `FOLDER` that its program was built in")
 	c.Flags().BoolVar(&f.undo, "undo", false, "for local-user: remove what it made")
-	c.AddCommand(pods.Command(&a.App), machines.Command(&a.App))
+	c.AddCommand(pods.Command(a.App), machines.Command(a.App))
 	ways := []string{"key", "token", withLogin}
 	_ = c.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(ways, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -84,7 +101,7 @@ const levelGVisor = "gvisor"
 // levelLocal is the word for what the user level needs of root.
 const levelLocal = "local-user"
 
-func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
+func (a *Commands) setup(ctx context.Context, args []string, f *flags) error {
 	if len(args) > 0 && args[0] == levelLocal {
 		if f.with != "" || f.install || f.noTry || f.from != "" {
 			return cli.Usage("cloister setup local-user [ACCOUNT...] [--undo]",
@@ -127,7 +144,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 		return err
 	}
 	if with == withLogin {
-		if err := a.secrets().Login(ctx, who.Name); err != nil {
+		if err := a.Secrets.Login(ctx, who.Name); err != nil {
 			return err
 		}
 		a.remains(who)
@@ -152,7 +169,7 @@ func (a *app) setup(ctx context.Context, args []string, f *setupWords) error {
 }
 
 // agentTyped is the agent that was typed or, without a word, the one that is installed.
-func (a *app) agentTyped(args []string) (agent.Agent, error) {
+func (a *Commands) agentTyped(args []string) (agent.Agent, error) {
 	if len(args) == 0 {
 		var there []string
 		for _, name := range agent.Names() {
@@ -182,7 +199,7 @@ func (a *app) agentTyped(args []string) (agent.Agent, error) {
 }
 
 // remains says what is left to do.
-func (a *app) remains(who agent.Agent) {
+func (a *Commands) remains(who agent.Agent) {
 	if !a.onPath(who.Argv[0]) {
 		a.Notice("hint: get it: %s", who.Install)
 	}
@@ -190,10 +207,10 @@ func (a *app) remains(who agent.Agent) {
 }
 
 // canAsk reports whether a person can be asked.
-func (a *app) canAsk() bool { return term.IsTerminal(int(a.Stdin.Fd())) && !a.Quiet }
+func (a *Commands) canAsk() bool { return term.IsTerminal(int(a.Stdin.Fd())) && !a.Quiet }
 
 // agreed asks a person; an empty answer is yes where that is usual.
-func (a *app) agreed(question string, usual bool) bool {
+func (a *Commands) agreed(question string, usual bool) bool {
 	choice := "[y/N]"
 	if usual {
 		choice = "[Y/n]"
@@ -218,7 +235,7 @@ func (a *app) agreed(question string, usual bool) bool {
 
 // storeLogin puts the credential into the vault. One that is there is replaced
 // where the person says so, or where no person can be asked.
-func (a *app) storeLogin(ctx context.Context, name string, login agent.Credential) error {
+func (a *Commands) storeLogin(ctx context.Context, name string, login agent.Credential) error {
 	asks := term.IsTerminal(int(a.Stdin.Fd()))
 	return a.withVault(ctx, func(c *client.Client, all api.Secrets) error {
 		there := slices.ContainsFunc(all.Secrets, func(s api.Secret) bool {
@@ -232,7 +249,7 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Credentia
 		if asks {
 			a.Notice("%s", login.Get)
 		}
-		text, err := a.secrets().Text(login.Secret)
+		text, err := a.Secrets.Text(login.Secret)
 		if err != nil {
 			return err
 		}
@@ -255,7 +272,7 @@ func (a *app) storeLogin(ctx context.Context, name string, login agent.Credentia
 	})
 }
 
-func (a *app) withVault(ctx context.Context, do func(*client.Client, api.Secrets) error) error {
+func (a *Commands) withVault(ctx context.Context, do func(*client.Client, api.Secrets) error) error {
 	c, err := a.Ensure(ctx)
 	if err != nil {
 		return err
@@ -270,7 +287,7 @@ func (a *app) withVault(ctx context.Context, do func(*client.Client, api.Secrets
 
 // bindLogin writes where the credential may go into config.yaml, unless that says
 // so already, and puts it in force.
-func (a *app) bindLogin(ctx context.Context, login agent.Credential) error {
+func (a *Commands) bindLogin(ctx context.Context, login agent.Credential) error {
 	cfg, _, err := a.Load()
 	if err != nil {
 		return err
@@ -289,7 +306,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Credential) error {
 	var failed error
 	err = durable.Update(file, 0o600, func(text []byte) ([]byte, error) {
 		if text == nil {
-			text = []byte(starter)
+			text = config.Starter()
 		}
 		if now, err := config.Parse(file, text); err == nil && slices.ContainsFunc(now.Secrets, known) {
 			return text, nil // another setup was faster
@@ -313,7 +330,7 @@ func (a *app) bindLogin(ctx context.Context, login agent.Credential) error {
 }
 
 // onPath reports whether the person's PATH has a program.
-func (a *app) onPath(program string) bool {
+func (a *Commands) onPath(program string) bool {
 	for _, dir := range filepath.SplitList(a.Env.Get("PATH")) {
 		if fi, err := os.Stat(filepath.Join(dir, program)); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 			return true

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 // setupGVisor builds the kernel's program of the gvisor level, or takes it from a folder,
 // and puts it where it is looked for.
-func (a *app) setupGVisor(ctx context.Context, from string) (err error) {
+func (a *Commands) setupGVisor(ctx context.Context, from string) (err error) {
 	dirs, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	to := kernelFolder(dirs)
+	to := gvisor.FolderIn(dirs.Data)
 	if from == "" {
 		if err := os.MkdirAll(dirs.Data, 0o700); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (a *app) setupGVisor(ctx context.Context, from string) (err error) {
 
 // kernelFrom is the folder that was typed, or that of a file in it, if no one but the
 // person could have put programs there.
-func (a *app) kernelFrom(from string) (string, error) {
+func (a *Commands) kernelFrom(from string) (string, error) {
 	_, host, err := a.DirsAndResolver()
 	if err != nil {
 		return "", err

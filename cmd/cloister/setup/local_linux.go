@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // setupLocal makes what the user level needs of root, or removes it.
-func (a *app) setupLocal(ctx context.Context, names []string, undo bool) error {
+func (a *Commands) setupLocal(ctx context.Context, names []string, undo bool) error {
 	if a.UID != 0 {
 		return cli.Hinted(fmt.Errorf("setup local-user: it makes an account and a service, for which it must be root"),
 			"sudo cloister setup local-user")

@@ -1,12 +1,12 @@
 //go:build !linux
 
-package main
+package setup
 
 import (
 	"context"
 	"errors"
 )
 
-func (*app) setupGVisor(context.Context, string) error {
+func (*Commands) setupGVisor(context.Context, string) error {
 	return errors.New("setup gvisor: cloisters need Linux")
 }

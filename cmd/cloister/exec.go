@@ -34,11 +34,7 @@ func (a *app) execCommand() *cobra.Command {
 			if len(argv) == 0 {
 				argv = []string{"/bin/sh", "-c", "exec bash 2>/dev/null || exec sh"}
 			}
-			status, err := a.execIn(cmd.Context(), name, argv, env)
-			if err != nil {
-				return err
-			}
-			return wrapped(status)
+			return a.execWrapped(cmd.Context(), name, argv, env)
 		},
 	}
 	// What follows the name belongs to the command.
@@ -47,12 +43,13 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-// wrapped ends with the status of a command that ran.
-func wrapped(s sandbox.Status) error {
-	if s.ExitCode() == 0 {
-		return nil
+// execWrapped runs a command in a session, and ends with its status.
+func (a *app) execWrapped(ctx context.Context, name string, argv, env []string) error {
+	status, err := a.execIn(ctx, name, argv, env)
+	if err != nil || status.ExitCode() == 0 {
+		return err
 	}
-	return &cli.StatusError{Status: s.ExitCode()}
+	return &cli.StatusError{Status: status.ExitCode()}
 }
 
 // execIn enters a session as its shim described it.

@@ -13,6 +13,7 @@ import (
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/devcontainers"
 	"cloister/internal/ownfile"
 	"cloister/internal/xdg"
 	"cloister/session/beside"
@@ -139,8 +140,8 @@ func serviceRubbish(d xdg.Dirs) (out []rubbish, err error) {
 	for _, g := range gone {
 		out = append(out, rubbish{g.Bytes(), "the volumes of the services of " + g.Project + ", which is gone", g.Remove})
 	}
-	if n := featureStore(d).Size(); n > 0 {
-		out = append(out, rubbish{n, "features of registries, which a build fetches again", featureStore(d).Clear})
+	if n := devcontainers.Features(d).Size(); n > 0 {
+		out = append(out, rubbish{n, "features of registries, which a build fetches again", devcontainers.Features(d).Clear})
 	}
 	return out, err
 }

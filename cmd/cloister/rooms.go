@@ -2,6 +2,7 @@ package main
 
 import (
 	"cloister/cmd/cloister/approvals"
+	"cloister/cmd/cloister/devcontainers"
 	"cloister/cmd/cloister/overlays"
 	"cloister/cmd/cloister/policies"
 	"cloister/cmd/cloister/projects"
@@ -28,6 +29,12 @@ func (a *app) projects() *projects.Commands { return &projects.Commands{App: &a.
 // policies are the commands about the policy.
 func (a *app) policies() *policies.Commands {
 	return &policies.Commands{App: &a.App, Servers: a.mcpNames}
+}
+
+// devcontainers are the commands about devcontainers.
+func (a *app) devcontainers() *devcontainers.Commands {
+	return &devcontainers.Commands{App: &a.App, Driver: a.driverNamed, System: a.system, Flags: a.orderFlags,
+		Detach: a.detach, Exec: a.execWrapped, Lives: a.lives, Output: outputFile}
 }
 
 // setup is the command that gets an agent or a level ready.

@@ -58,7 +58,7 @@ func nouns() []noun {
 		{"config", ofRules, (*app).configCommand},
 		{"init", ofMachine, (*app).initCommand},
 		{"image", ofMachine, func(a *app) *cobra.Command { return images.Command(&a.App) }},
-		{"devcontainer", ofMachine, (*app).devcontainerCommand},
+		{"devcontainer", ofMachine, func(a *app) *cobra.Command { return a.devcontainers().Command() }},
 		{"doctor", ofMachine, (*app).doctorCommand},
 		{"guardian", ofMachine, (*app).guardianCommand},
 		{"window", ofRules, (*app).windowCommand},

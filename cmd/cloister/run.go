@@ -11,6 +11,7 @@ import (
 	"cloister/agent"
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/cmd/cloister/devcontainers"
 	"cloister/cmd/cloister/overlays"
 	"cloister/config"
 	"cloister/internal/shebang"
@@ -60,16 +61,16 @@ func (a *app) runCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	f.register(a, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
+	a.orderFlags(&f.Order, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	f.detachable(c)
 	c.Flags().BoolVar(&acp, "acp", false,
 		"CMD is an agent that an editor started: it speaks the Agent Client Protocol, and gets none of the editor's powers")
 	return c
 }
 
-// register gives a command the flags of run and start, to which an agent is not
+// orderFlags gives a command the flags of run and start, to which an agent is not
 // the same.
-func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
+func (a *app) orderFlags(f *launch.Order, c *cobra.Command, agentUsage string) {
 	fl := c.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.Agent, "agent", "", agentUsage)
@@ -100,7 +101,7 @@ func (f *runFlags) register(a *app, c *cobra.Command, agentUsage string) {
 	fl.StringVar(&f.Report, "report", "", "write a JSON summary of the run to `FILE`")
 	fl.StringVar(&f.Devcontainer, "devcontainer", "",
 		"the environment of this project's devcontainer, or of the one at `PATH`; none for the configuration's")
-	fl.Lookup("devcontainer").NoOptDefVal = here
+	fl.Lookup("devcontainer").NoOptDefVal = devcontainers.Here
 	for flag, words := range map[string][]string{
 		"isolation": launch.Isolations(), "mode": launch.Modes(), "workspace": launch.Workspaces(), "accept": residueWords(),
 	} {

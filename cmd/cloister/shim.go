@@ -45,7 +45,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		return nil, dirs, err
 	}
 	bare := *f
-	if err := a.asDevcontainer(ctx, f, cfg.Defaults, dirs); err != nil {
+	if f.dev, err = a.devcontainers().Dress(ctx, &f.Order, cfg.Defaults, dirs); err != nil {
 		return nil, dirs, err
 	}
 	typed := *f
@@ -77,7 +77,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	if own := words.Config.Defaults; own.Devcontainer != cfg.Defaults.Devcontainer && f.Devcontainer == "" {
 		typed = bare // the project has a word about it
-		if err := a.asDevcontainer(ctx, &typed, own, dirs); err != nil {
+		if typed.dev, err = a.devcontainers().Dress(ctx, &typed.Order, own, dirs); err != nil {
 			return nil, dirs, err
 		}
 		f.dev = typed.dev
@@ -205,7 +205,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	root, path, err := a.system(ctx, f, dirs, driver)
+	root, path, err := a.system(ctx, &f.Order, dirs, driver)
 	if err != nil {
 		return ground{}, err
 	}
@@ -218,7 +218,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 
 // system is what --image or the configuration names as the system inside. The image cannot
 // be removed while this process lives.
-func (a *app) system(ctx context.Context, f *runFlags, dirs xdg.Dirs,
+func (a *app) system(ctx context.Context, f *launch.Order, dirs xdg.Dirs,
 	driver sandbox.Driver) (sandbox.Root, []string, error) {
 	named, err := a.Tilde(f.Image)
 	if err != nil {

@@ -65,7 +65,7 @@ follows -- goes to the agent.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f.register(a, c, strings.Join(agent.Names(), ", ")+" or another program (defaults.agent unless said)")
+	a.orderFlags(&f.Order, c, strings.Join(agent.Names(), ", ")+" or another program (defaults.agent unless said)")
 	f.detachable(c)
 	fl := c.Flags()
 	fl.DurationVar(&f.Idle, "idle-timeout", 0, "end the cloister when nothing was typed or written for this time")

@@ -1,4 +1,14 @@
-package main
+// Package devcontainers is the commands about a repository's devcontainer, and what it gives to
+// a run: its image, its variables, ports and limits, its services.
+//
+// The promise: nothing of a devcontainer is fetched, built or started before a person agreed to
+// exactly these bytes, and what is refused of it is listed with its reason.
+//
+// It judges nothing: devcontainer/demand does. It starts no cloister by itself either: a run's
+// own code does, which is handed in.
+//
+// Most readers want [Commands].
+package devcontainers
 
 import (
 	"context"
@@ -18,27 +28,50 @@ import (
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
 	"cloister/internal/realpath"
+	"cloister/internal/xdg"
+	"cloister/sandbox"
 	"cloister/session"
+	"cloister/session/launch"
 	"cloister/workspace"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
-func (a *app) devcontainerCommand() *cobra.Command {
-	return cli.Group("devcontainer", "A repository's devcontainer as the environment, without its powers",
-		a.devcontainerCheckCommand(), a.devcontainerTrustCommand(), a.devcontainerBuildCommand(),
-		a.devcontainerUpCommand(), a.devcontainerExecCommand())
+// Commands are the commands of one invocation.
+type Commands struct {
+	*cli.App
+	// Driver is the driver of a level of isolation.
+	Driver func(isolation string) (sandbox.Driver, error)
+	// System is the image of an order as a driver knows it. It stays while this process lives.
+	System func(context.Context, *launch.Order, xdg.Dirs, sandbox.Driver) (sandbox.Root, []string, error)
+	// Flags gives a command the flags of run.
+	Flags func(o *launch.Order, c *cobra.Command, agent string)
+	// Detach starts a cloister in the background.
+	Detach func(context.Context, launch.Order) (launch.Answer, error)
+	// Exec runs a command in a cloister; its error carries the command's exit status.
+	Exec func(ctx context.Context, name string, argv, env []string) error
+	// Lives reports whether a cloister runs.
+	Lives func(ctx context.Context, name string) bool
+	// Output is the file of what a cloister in the background prints.
+	Output func(d xdg.Dirs, name string) string
 }
 
-// devcontainerFlags are the flags that every verb of devcontainer has.
-type devcontainerFlags struct {
+// Command is devcontainer with its verbs.
+func (a *Commands) Command() *cobra.Command {
+	return cli.Group("devcontainer", "A repository's devcontainer as the environment, without its powers",
+		a.checkCommand(), a.trustCommand(), a.buildCommand(),
+		a.upCommand(), a.execCommand())
+}
+
+// flags are the flags that every verb of devcontainer has.
+type flags struct {
 	project string
 	env     []string
 	sources []string // of features, that a person has just agreed to
 }
 
-func (f *devcontainerFlags) register(c *cobra.Command) {
+func (f *flags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.project, "project", "C", ".", "the project, instead of the current folder's")
 	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "`NAME` of a variable that ${localEnv:NAME} may have")
 	_ = c.RegisterFlagCompletionFunc("project", func(*cobra.Command, []string, string) ([]string,
@@ -47,8 +80,8 @@ func (f *devcontainerFlags) register(c *cobra.Command) {
 	})
 }
 
-// completeDevcontainers offers the devcontainers of the current folder's project.
-func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// complete offers the devcontainers of the current folder's project.
+func (a *Commands) complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	p, err := a.FindProject(".")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -62,18 +95,18 @@ func (a *app) completeDevcontainers(*cobra.Command, []string, string) ([]string,
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// readDevcontainer reads the devcontainer of a project, with the variables that -e gives.
-func (a *app) readDevcontainer(
-	p workspace.Project, path string, f devcontainerFlags,
+// read reads the devcontainer of a project, with the variables that -e gives.
+func (a *Commands) read(
+	p workspace.Project, path string, f flags,
 ) (*devcontainer.Devcontainer, error) {
-	o, err := a.devcontainerOptions(p, path, f)
+	o, err := a.options(p, path, f)
 	if err != nil {
 		return nil, err
 	}
 	return devcontainer.Read(o)
 }
 
-func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontainerFlags) (devcontainer.Options, error) {
+func (a *Commands) options(p workspace.Project, path string, f flags) (devcontainer.Options, error) {
 	cfg, _, err := a.Load()
 	if err != nil {
 		return devcontainer.Options{}, err
@@ -98,12 +131,12 @@ func (a *app) devcontainerOptions(p workspace.Project, path string, f devcontain
 		Project: string(p.Root), Path: path, Home: a.RealHome(),
 		LocalEnv: func(name string) (string, bool) { v, ok := given[name]; return v, ok },
 		Reserved: session.AuthorityVariables(),
-		Sources:  slices.Concat(cfg.Devcontainer.Features, agreed, f.sources), Features: featureStore(d),
+		Sources:  slices.Concat(cfg.Devcontainer.Features, agreed, f.sources), Features: Features(d),
 	}, nil
 }
 
-// checkedDevcontainer is devcontainer check --json.
-type checkedDevcontainer struct {
+// checked is devcontainer check --json.
+type checked struct {
 	File     string                `json:"file"`
 	Kind     devcontainer.Kind     `json:"kind"`
 	Digest   string                `json:"digest"`
@@ -114,8 +147,8 @@ type checkedDevcontainer struct {
 	Pulled   []devcontainer.Pulled `json:"pulled"`
 }
 
-func (a *app) devcontainerCheckCommand() *cobra.Command {
-	var f devcontainerFlags
+func (a *Commands) checkCommand() *cobra.Command {
+	var f flags
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "check [PATH]", Short: "Print what of a devcontainer is honoured, changed and refused, each with its reason",
@@ -123,8 +156,8 @@ func (a *app) devcontainerCheckCommand() *cobra.Command {
 the line of its key. Nothing of it runs, and nothing is fetched. PATH is the file, its
 folder, or the name of one of several.`,
 		Example: "  cloister devcontainer check\n  cloister devcontainer check .devcontainer/db --json",
-		Args:    cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
-		RunE: func(_ *cobra.Command, args []string) error { return a.devcontainerCheck(f, args, asJSON) },
+		Args:    cli.Args(0, 1), ValidArgsFunction: a.complete,
+		RunE: func(_ *cobra.Command, args []string) error { return a.check(f, args, asJSON) },
 	}
 	f.register(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
@@ -142,7 +175,7 @@ type lookedAt struct {
 // path is where its file is on this machine.
 func (l *lookedAt) path() string { return filepath.Join(string(l.project.Root), l.File) }
 
-func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, error) {
+func (a *Commands) look(f flags, args []string) (lookedAt, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return lookedAt{}, err
@@ -156,7 +189,7 @@ func (a *app) devcontainerOf(f devcontainerFlags, args []string) (lookedAt, erro
 		return lookedAt{}, err
 	}
 	l := lookedAt{project: p, trust: trust.In(d.State)}
-	if l.Devcontainer, err = a.readDevcontainer(p, path, f); err != nil {
+	if l.Devcontainer, err = a.read(p, path, f); err != nil {
 		return l, err
 	}
 	l.trusted, err = l.trust.Holds(string(p.Main), l.File, l.Digest)
@@ -186,8 +219,8 @@ func pathIn(p workspace.Project, args []string) (string, error) {
 	return rel, nil
 }
 
-func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool) error {
-	l, err := a.devcontainerOf(f, args)
+func (a *Commands) check(f flags, args []string, asJSON bool) error {
+	l, err := a.look(f, args)
 	if err != nil {
 		return err
 	}
@@ -196,7 +229,7 @@ func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool)
 		for _, f := range l.Findings {
 			counts[string(f.Outcome)]++
 		}
-		return a.JSON(checkedDevcontainer{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings,
+		return a.JSON(checked{l.File, l.Kind, l.Digest, l.trusted, l.WorkspaceFolder, counts, l.Findings,
 			l.Pulled})
 	}
 	a.findings(l.Findings, demand.Refused, demand.Changed, demand.Honoured, demand.Kept)
@@ -207,7 +240,7 @@ func (a *app) devcontainerCheck(f devcontainerFlags, args []string, asJSON bool)
 }
 
 // findings prints those of some outcomes, in this order.
-func (a *app) findings(list []demand.Finding, outcomes ...demand.Outcome) {
+func (a *Commands) findings(list []demand.Finding, outcomes ...demand.Outcome) {
 	rows := [][]string{}
 	for _, o := range outcomes {
 		for _, f := range list {
@@ -235,8 +268,8 @@ func shortened(s string) string {
 	return s
 }
 
-func (a *app) devcontainerTrustCommand() *cobra.Command {
-	var f devcontainerFlags
+func (a *Commands) trustCommand() *cobra.Command {
+	var f flags
 	c := &cobra.Command{
 		Use: "trust [PATH]", Short: "Agree to a devcontainer, in exactly these bytes",
 		Long: `Show a devcontainer as changes to what was agreed to before, with what is refused of it
@@ -244,14 +277,14 @@ and the files that it pulls in, and agree to exactly these bytes. At a terminal 
 first. A later change of any of them waits for another trust. Features of registries are
 fetched for it, through the guardian, and pinned in the lock file beside devcontainer.json;
 a source that the configuration does not name is asked about.`,
-		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.devcontainerAgree(cmd.Context(), f, args) },
+		Args: cli.Args(0, 1), ValidArgsFunction: a.complete,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.agree(cmd.Context(), f, args) },
 	}
 	f.register(c)
 	return c
 }
 
-func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args []string) error {
+func (a *Commands) agree(ctx context.Context, f flags, args []string) error {
 	l, err := a.withSources(ctx, &f, args)
 	if err != nil {
 		return err
@@ -301,8 +334,8 @@ func (a *app) devcontainerAgree(ctx context.Context, f devcontainerFlags, args [
 
 // withSources is a devcontainer with the features of registries that it may have: those of
 // sources that the person agreed to are fetched and pinned.
-func (a *app) withSources(ctx context.Context, f *devcontainerFlags, args []string) (lookedAt, error) {
-	l, err := a.devcontainerOf(*f, args)
+func (a *Commands) withSources(ctx context.Context, f *flags, args []string) (lookedAt, error) {
+	l, err := a.look(*f, args)
 	for asked := map[string]bool{}; err == nil; {
 		var unknown []features.Ref
 		for _, r := range l.Unknown {
@@ -316,7 +349,7 @@ func (a *app) withSources(ctx context.Context, f *devcontainerFlags, args []stri
 		}
 		f.sources = append(f.sources, more...)
 		if len(more) > 0 {
-			if l, err = a.devcontainerOf(*f, []string{l.path()}); err != nil {
+			if l, err = a.look(*f, []string{l.path()}); err != nil {
 				return l, err
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package devcontainers
 
 import (
 	"bufio"
@@ -26,13 +26,13 @@ import (
 const mostRounds = 16
 
 // featureStore is where the features of registries are kept.
-func featureStore(d xdg.Dirs) features.Store {
+func Features(d xdg.Dirs) features.Store {
 	return features.OpenStore(filepath.Join(d.Data, "features"))
 }
 
 // askSources asks about the sources of features that no one named. Without a terminal no
 // one is asked, and they stay refused.
-func (a *app) askSources(unknown []features.Ref) ([]string, error) {
+func (a *Commands) askSources(unknown []features.Ref) ([]string, error) {
 	if len(unknown) == 0 || !term.IsTerminal(int(a.Stdin.Fd())) {
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func (a *app) askSources(unknown []features.Ref) ([]string, error) {
 }
 
 // agrees asks a question at the terminal. No answer is no.
-func (a *app) agrees(question string) (bool, error) {
+func (a *Commands) agrees(question string) (bool, error) {
 	if err := a.Out.Flush(); err != nil {
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
@@ -76,12 +76,12 @@ func (a *app) agrees(question string) (bool, error) {
 // withFeatures fetches the features of registries that are not here, with all that they
 // depend on. Pin writes down the digests of those that have none, which a person is about
 // to agree to; otherwise they are an error.
-func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt, pin bool) (lookedAt, error) {
+func (a *Commands) withFeatures(ctx context.Context, f flags, l lookedAt, pin bool) (lookedAt, error) {
 	d, err := a.Dirs()
 	if err != nil {
 		return l, err
 	}
-	store := featureStore(d)
+	store := Features(d)
 	for range mostRounds {
 		if len(l.Absent) == 0 {
 			return l, nil
@@ -106,7 +106,7 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 				return l, err
 			}
 		}
-		if l, err = a.devcontainerOf(f, []string{l.path()}); err != nil {
+		if l, err = a.look(f, []string{l.path()}); err != nil {
 			return l, err
 		}
 	}
@@ -115,7 +115,7 @@ func (a *app) withFeatures(ctx context.Context, f devcontainerFlags, l lookedAt,
 
 // fetchFeature gets a feature in a cloister of its own, which reaches its registry, and
 // keeps it.
-func (a *app) fetchFeature(
+func (a *Commands) fetchFeature(
 	ctx context.Context, store features.Store, p workspace.Project, one devcontainer.Absent,
 ) (features.Locked, error) {
 	var none features.Locked

@@ -1,11 +1,10 @@
-package main
+package devcontainers
 
 import (
 	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,23 +24,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// devcontainerUp is what up prints, in the words of the reference's devcontainer up.
-type devcontainerUp struct {
+// started is what up prints, in the words of the reference's devcontainer up.
+type started struct {
 	Outcome         string `json:"outcome"`
 	ContainerID     string `json:"containerId"` // the cloister's name
 	RemoteUser      string `json:"remoteUser"`
 	WorkspaceFolder string `json:"remoteWorkspaceFolder"`
 }
 
-// devcontainerFailed is what up and build print where they fail.
-type devcontainerFailed struct {
+// failed is what up and build print where they fail.
+type failed struct {
 	Outcome     string `json:"outcome"`
 	Message     string `json:"message"`
 	Description string `json:"description"`
 }
 
-// devcontainerBuilt is what build prints.
-type devcontainerBuilt struct {
+// built is what build prints.
+type built struct {
 	Outcome string   `json:"outcome"`
 	Images  []string `json:"imageName"`
 }
@@ -49,12 +48,6 @@ type devcontainerBuilt struct {
 // holding keeps a cloister until it is stopped, after it has said that all lifecycle
 // commands are over.
 const holding = `printf '%s\n' "$1"; trap 'exit 0' TERM; while sleep 3600 & do wait $!; done`
-
-// devcontainerName is the name of the cloister that up makes of a devcontainer.
-func devcontainerName(l lookedAt) string {
-	sum := sha256.Sum256([]byte(string(l.project.Root) + "\x00" + l.File))
-	return "devcontainer-" + hex.EncodeToString(sum[:6])
-}
 
 // alsoCalled gives a command the names that the reference has for -C and PATH.
 func alsoCalled(c *cobra.Command, project, config *string) {
@@ -66,8 +59,8 @@ func alsoCalled(c *cobra.Command, project, config *string) {
 	_ = c.RegisterFlagCompletionFunc("workspace-folder", folders)
 }
 
-func (a *app) devcontainerUpCommand() *cobra.Command {
-	f := &runFlags{Order: launch.Order{Verb: "devcontainer up"}}
+func (a *Commands) upCommand() *cobra.Command {
+	f := &launch.Order{Verb: "devcontainer up"}
 	var anew bool
 	c := &cobra.Command{
 		Use: "up [flags] [PATH]", Short: "Start this project's devcontainer as a cloister in the background",
@@ -78,15 +71,15 @@ devcontainer exec runs commands in it, cloister stop ends it.`,
 		Example: "  cloister devcontainer up\n" +
 			"  cloister devcontainer exec -- npm test\n" +
 			"  cloister devcontainer up --workspace-folder . --remove-existing-container",
-		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.Devcontainer = args[0]
 			}
-			return a.outcome(a.devcontainerUp(cmd.Context(), f, anew))
+			return a.outcome(a.up(cmd.Context(), f, anew))
 		},
 	}
-	f.register(a, c, "the agent whose environment is made inside")
+	a.Flags(f, c, "the agent whose environment is made inside")
 	hide(c, "devcontainer", "report")
 	alsoCalled(c, &f.Project, &f.Devcontainer)
 	c.Flags().BoolVar(&anew, "remove-existing-container", false, "stop the cloister that runs, and start another")
@@ -103,7 +96,7 @@ func hide(c *cobra.Command, flags ...string) {
 }
 
 // outcome prints what a verb of the reference prints: an answer, or why there is none.
-func (a *app) outcome(answer any, err error) error {
+func (a *Commands) outcome(answer any, err error) error {
 	if err == nil {
 		return a.JSON(answer)
 	}
@@ -114,22 +107,22 @@ func (a *app) outcome(answer any, err error) error {
 		return err
 	}
 	message, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.Join(err, a.JSON(devcontainerFailed{"error", message, "the devcontainer was not set up"}))
+	return errors.Join(err, a.JSON(failed{"error", message, "the devcontainer was not set up"}))
 }
 
-func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, error) {
-	f.Devcontainer = cmp.Or(f.Devcontainer, here)
+func (a *Commands) up(ctx context.Context, f *launch.Order, anew bool) (any, error) {
+	f.Devcontainer = cmp.Or(f.Devcontainer, Here)
 	words := []string{}
-	if f.Devcontainer != here {
+	if f.Devcontainer != Here {
 		words = append(words, f.Devcontainer)
 	}
-	l, err := a.devcontainerOf(devcontainerFlags{project: cmp.Or(f.Project, "."), env: f.Env}, words)
+	l, err := a.look(flags{project: cmp.Or(f.Project, "."), env: f.Env}, words)
 	if err != nil {
 		return nil, err
 	}
 	f.Devcontainer, f.Project = l.File, string(l.project.Root)
-	f.Name = cmp.Or(f.Name, devcontainerName(l))
-	up := devcontainerUp{"success", f.Name, a.Env.Get("USER"), l.WorkspaceFolder}
+	f.Name = cmp.Or(f.Name, l.CloisterName(string(l.project.Root)))
+	up := started{"success", f.Name, a.Env.Get("USER"), l.WorkspaceFolder}
 	running, err := a.ended(ctx, f.Name, anew)
 	if err != nil || running {
 		return up, err
@@ -137,12 +130,12 @@ func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, 
 	said := make([]byte, 8)
 	_, _ = rand.Read(said) // it never fails
 	ready := "devcontainer ready " + hex.EncodeToString(said)
-	f.Order.Verb = "run"
+	f.Verb = "run"
 	f.Args = []string{"/bin/sh", "-c", holding, "devcontainer", ready}
 	if err := f.Check(); err != nil {
 		return nil, err
 	}
-	answer, err := a.detach(ctx, f.Order)
+	answer, err := a.Detach(ctx, *f)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +143,7 @@ func (a *app) devcontainerUp(ctx context.Context, f *runFlags, anew bool) (any, 
 }
 
 // ended reports whether a cloister runs, which is stopped first if another is wanted.
-func (a *app) ended(ctx context.Context, name string, anew bool) (running bool, err error) {
+func (a *Commands) ended(ctx context.Context, name string, anew bool) (running bool, err error) {
 	c, err := a.Ensure(ctx)
 	if err != nil {
 		return false, &cli.UnbuiltError{Err: err}
@@ -168,12 +161,12 @@ func (a *app) ended(ctx context.Context, name string, anew bool) (running bool, 
 
 // untilReady passes what lifecycle commands print on to stderr until all are over. A
 // failed one ends the cloister.
-func (a *app) untilReady(ctx context.Context, name, ready string) error {
+func (a *Commands) untilReady(ctx context.Context, name, ready string) error {
 	d, err := a.Dirs()
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(outputFile(d, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	log, err := os.OpenFile(a.Output(d, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("devcontainer up: %w", err)
 	}
@@ -185,7 +178,7 @@ func (a *app) untilReady(ctx context.Context, name, ready string) error {
 	sink := termsafe.New(a.Stderr)
 	lines := bufio.NewReader(log)
 	for line := ""; ; {
-		over := !a.lives(ctx, name) // asked before reading: what was written until the end is read then
+		over := !a.Lives(ctx, name) // asked before reading: what was written until the end is read then
 		for {
 			part, err := lines.ReadString('\n')
 			line += part
@@ -216,8 +209,8 @@ func (a *app) untilReady(ctx context.Context, name, ready string) error {
 	}
 }
 
-func (a *app) devcontainerExecCommand() *cobra.Command {
-	var f devcontainerFlags
+func (a *Commands) execCommand() *cobra.Command {
+	var f flags
 	var config, name string
 	c := &cobra.Command{
 		Use: "exec [flags] [--] CMD [ARG...]", Short: "Run a command in the cloister that devcontainer up started",
@@ -226,21 +219,17 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 		Args: cli.Args(1, 1<<20), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if name == "" {
-				l, err := a.devcontainerOf(f, []string{config})
+				l, err := a.look(f, []string{config})
 				if err != nil {
 					return err
 				}
-				name = devcontainerName(l)
-				if !a.lives(cmd.Context(), name) {
+				name = l.CloisterName(string(l.project.Root))
+				if !a.Lives(cmd.Context(), name) {
 					return cli.Hinted(fmt.Errorf("devcontainer exec: no cloister of %s runs", l.File),
 						"start it: cloister devcontainer up")
 				}
 			}
-			status, err := a.execIn(cmd.Context(), name, args, f.env)
-			if err != nil {
-				return err
-			}
-			return wrapped(status)
+			return a.Exec(cmd.Context(), name, args, f.env)
 		},
 	}
 	c.Flags().SetInterspersed(false)
@@ -252,8 +241,8 @@ func (a *app) devcontainerExecCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) devcontainerBuildCommand() *cobra.Command {
-	var f devcontainerFlags
+func (a *Commands) buildCommand() *cobra.Command {
+	var f flags
 	var config string
 	c := &cobra.Command{
 		Use: "build [PATH]", Short: "Fetch or build the image of this project's devcontainer",
@@ -261,12 +250,12 @@ func (a *app) devcontainerBuildCommand() *cobra.Command {
 build it of its Dockerfile and features, and print one JSON document as the reference's
 devcontainer build does. A start then fetches and builds nothing until the devcontainer's
 own bytes change. The steps have no network but the guardian's.`,
-		Args: cli.Args(0, 1), ValidArgsFunction: a.completeDevcontainers,
+		Args: cli.Args(0, 1), ValidArgsFunction: a.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{config}
 			}
-			return a.outcome(a.devcontainerBuild(cmd.Context(), f, args))
+			return a.outcome(a.build(cmd.Context(), f, args))
 		},
 	}
 	f.register(c)
@@ -274,19 +263,19 @@ own bytes change. The steps have no network but the guardian's.`,
 	return c
 }
 
-func (a *app) devcontainerBuild(ctx context.Context, f devcontainerFlags, args []string) (any, error) {
-	l, err := a.devcontainerOf(f, args)
+func (a *Commands) build(ctx context.Context, f flags, args []string) (any, error) {
+	l, err := a.look(f, args)
 	if err != nil {
 		return nil, err
 	}
 	if !l.trusted {
 		return nil, untrusted("devcontainer build", l)
 	}
-	i, err := a.devcontainerImage(ctx, l, "", true)
+	i, err := a.image(ctx, l, "", true)
 	if err != nil {
 		return nil, fmt.Errorf("devcontainer build: %s: %w", l.File, err)
 	}
-	return devcontainerBuilt{"success", []string{i.ID}}, nil
+	return built{"success", []string{i.ID}}, nil
 }
 
 // untrusted is the error for a devcontainer in bytes that no person agreed to.

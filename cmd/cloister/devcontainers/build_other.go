@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package devcontainers
 
 import (
 	"context"
@@ -11,20 +11,21 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/image"
 	"cloister/session/beside"
+	"cloister/session/launch"
 )
 
 // planServices needs the gate's namespaces, which are Linux's.
-func (*app) planServices(context.Context, *runFlags, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan,
+func (*Commands) planServices(context.Context, *launch.Order, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan,
 	error) {
 	return nil, cli.Hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
 }
 
 // hiddenOf is asked for what is built and started.
-func (*app) hiddenOf(lookedAt) (func(rel string, dir bool) bool, error) {
+func (*Commands) hiddenOf(lookedAt) (func(rel string, dir bool) bool, error) {
 	return nil, cli.Hinted(errors.New("only Linux can start services"), "name an image: --image IMAGE")
 }
 
-// buildDevcontainer needs the gate's namespaces, which are Linux's.
-func (*app) buildDevcontainer(context.Context, lookedAt, *image.Store, string) (image.Image, error) {
+// buildImage needs the gate's namespaces, which are Linux's.
+func (*Commands) buildImage(context.Context, lookedAt, *image.Store, string) (image.Image, error) {
 	return image.Image{}, cli.Hinted(errors.New("only Linux can build in containers"), "name an image: --image IMAGE")
 }

@@ -1,4 +1,4 @@
-package main
+package devcontainers
 
 import (
 	"archive/tar"
@@ -16,8 +16,8 @@ import (
 )
 
 // planServices gets the images of a devcontainer's services, and plans them.
-func (a *app) planServices(
-	ctx context.Context, f *runFlags, l lookedAt, own image.Image, dirs xdg.Dirs, driver sandbox.Driver,
+func (a *Commands) planServices(
+	ctx context.Context, f *launch.Order, l lookedAt, own image.Image, dirs xdg.Dirs, driver sandbox.Driver,
 ) (*beside.Plan, error) {
 	hidden, err := a.hiddenOf(l)
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) planServices(
 
 // serviceImage is the image of a service, fetched or built where it is not there, and given
 // to the engine where one runs it.
-func (a *app) serviceImage(
+func (a *Commands) serviceImage(
 	ctx context.Context, l lookedAt, s beside.Service, driver sandbox.Driver, dirs xdg.Dirs,
 ) (i image.Image, root sandbox.Root, err error) {
 	store, tag := a.ImageStore(dirs), l.tag(s.Name)
@@ -64,6 +64,6 @@ func (a *app) serviceImage(
 	if err != nil {
 		return i, root, err
 	}
-	root, _, err = a.system(ctx, &runFlags{Order: launch.Order{Image: i.ID}}, dirs, driver)
+	root, _, err = a.System(ctx, &launch.Order{Image: i.ID}, dirs, driver)
 	return i, root, err
 }

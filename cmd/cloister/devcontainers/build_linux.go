@@ -1,4 +1,4 @@
-package main
+package devcontainers
 
 import (
 	"archive/tar"
@@ -17,10 +17,10 @@ import (
 	"cloister/workspace/protect"
 )
 
-// buildDevcontainer builds the image of a devcontainer's Dockerfile and features with the
+// buildImage builds the image of a devcontainer's Dockerfile and features with the
 // engine, and keeps it in the store. The steps have the network of a session of their own.
-func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store, tag string) (image.Image, error) {
-	d, err := images.Engine(&a.App)
+func (a *Commands) buildImage(ctx context.Context, l lookedAt, s *image.Store, tag string) (image.Image, error) {
+	d, err := images.Engine(a.App)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -41,10 +41,10 @@ func (a *app) buildDevcontainer(ctx context.Context, l lookedAt, s *image.Store,
 			return image.Image{}, err
 		}
 	}
-	return images.Keep(ctx, &a.App, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
+	return images.Keep(ctx, a.App, d, s, base, tag, "the devcontainer "+filepath.Join(string(l.project.Root), l.File))
 }
 
-func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id,
+func (a *Commands) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag string) (id,
 	label string, err error) {
 	hidden, err := a.hiddenOf(l)
 	if err != nil {
@@ -54,14 +54,14 @@ func (a *app) buildDockerfile(ctx context.Context, d *docker.Driver, s *image.St
 }
 
 // buildService builds the image of a service.
-func (a *app) buildService(
+func (a *Commands) buildService(
 	ctx context.Context, l lookedAt, one beside.Service, s *image.Store, tag string,
 ) (image.Image, error) {
 	hidden, err := a.hiddenOf(l)
 	if err != nil {
 		return image.Image{}, err
 	}
-	d, err := images.Engine(&a.App)
+	d, err := images.Engine(a.App)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -69,14 +69,14 @@ func (a *app) buildService(
 	if err != nil {
 		return image.Image{}, err
 	}
-	return images.Keep(ctx, &a.App, d, s, id, tag,
+	return images.Keep(ctx, a.App, d, s, id, tag,
 		"the service "+one.Name+" of "+filepath.Join(string(l.project.Root), l.File))
 }
 
-func (a *app) buildRecipe(
+func (a *Commands) buildRecipe(
 	ctx context.Context, d *docker.Driver, s *image.Store, r devcontainer.Recipe, tag string,
 ) (id, label string, err error) {
-	id, err = images.Build(ctx, &a.App, d, nil, docker.Build{
+	id, err = images.Build(ctx, a.App, d, nil, docker.Build{
 		File: r.Name, Text: r.Text, Files: r.Files, Arguments: r.Arguments, Target: r.Target, Image: tag, Say: a.Slow,
 		Stored: images.StoredIn(s),
 	})
@@ -88,17 +88,17 @@ func (a *app) buildRecipe(
 }
 
 // buildFeatures installs features on an image.
-func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base,
+func (a *Commands) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Store, l lookedAt, tag, base,
 	label string) (string, error) {
 	agreed := l.Digest
-	l, err := a.withFeatures(ctx, devcontainerFlags{project: string(l.project.Root)}, l, false)
+	l, err := a.withFeatures(ctx, flags{project: string(l.project.Root)}, l, false)
 	if err != nil {
 		return "", err
 	}
 	if l.Digest != agreed {
 		return "", fmt.Errorf("%s changed while its features were fetched", l.File)
 	}
-	o, err := a.devcontainerOptions(l.project, "", devcontainerFlags{})
+	o, err := a.options(l.project, "", flags{})
 	if err != nil {
 		return "", err
 	}
@@ -113,14 +113,14 @@ func (a *app) buildFeatures(ctx context.Context, d *docker.Driver, s *image.Stor
 	if label, err = devcontainer.Label(label, entries); err != nil {
 		return "", err
 	}
-	return images.Build(ctx, &a.App, d, nil, docker.Build{
+	return images.Build(ctx, a.App, d, nil, docker.Build{
 		File: "the features of " + l.File, Text: text, Files: func(w *tar.Writer) error { return features.Write(w, list) },
 		Labels: map[string]string{metadata.Label: label}, Image: tag, Say: a.Slow, Stored: images.StoredIn(s),
 	})
 }
 
 // hiddenOf reports what of a project looks empty inside, and so to a build.
-func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
+func (a *Commands) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
 	words, err := a.settingsOf(l)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (a *app) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error) {
 }
 
 // settingsOf are those by which a devcontainer's project is run.
-func (a *app) settingsOf(l lookedAt) (projects.Settings, error) {
+func (a *Commands) settingsOf(l lookedAt) (projects.Settings, error) {
 	cfg, _, err := a.Load()
 	if err != nil {
 		return projects.Settings{}, err

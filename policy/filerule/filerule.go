@@ -20,6 +20,7 @@ import (
 	"github.com/cedar-policy/cedar-go/types"
 
 	"cloister/internal/pathglob"
+	"cloister/internal/realpath"
 )
 
 // The actions of files and programs, as schema.cedarschema has them.
@@ -71,12 +72,18 @@ type Path struct {
 	Dir  bool   // with all below it
 	Glob bool   // Path is a pattern (internal/pathglob)
 	In   string // the project, for a pattern that does not begin with /; empty until that is known
-	// Digest is that of the file's content, of a statement that a permit makes.
+	// Digest is that of the content with which alone it is meant, in hexadecimal digits; empty for any.
 	Digest string
 	Write  bool // reading stays
 	Exec   bool // reading and writing stay
 	Ask    Asks // a person may open it after all
 }
+
+// Fixed reports whether it lies where nothing of any cloister's is written, so that what was looked at is what is
+// executed.
+func (p Path) Fixed() bool { return fixed(p.Path) }
+
+func fixed(at string) bool { return realpath.Inside(at, "/usr") || realpath.Inside(at, "/opt") }
 
 // Permitted is a path that a statement permits to use.
 type Permitted struct {
@@ -170,9 +177,9 @@ func program(name string) (Path, string) {
 
 // forbidden keeps a forbid.
 func forbidden(action string, paths []Path) Held {
-	if slices.ContainsFunc(paths, func(p Path) bool { return p.Digest != "" }) {
-		return Held{Why: "a program by its digest is permitted and not forbidden: a copy with one more byte is another " +
-			"program; permit those that may run"}
+	if i := slices.IndexFunc(paths, func(p Path) bool { return p.Digest != "" && !p.Fixed() }); i >= 0 {
+		return Held{Why: fmt.Sprintf("%q could be written after it was looked at: only what lies in /usr and /opt is forbidden "+
+			"by its digest; forbid it as File::, or permit the programs that may run", paths[i].Path)}
 	}
 	h := Held{Means: View, By: "the view: what is named is shown empty", Closed: paths}
 	if action == OpenWrite {
@@ -184,6 +191,10 @@ func forbidden(action string, paths []Path) Held {
 				"it is refused by its name (native)"
 			h.Why = "only native refuses by its name what appears later and a pattern names"
 		}
+	}
+	if slices.ContainsFunc(paths, func(p Path) bool { return p.Digest != "" }) {
+		h.By += "; a program with a digest where it has it when a session starts (native)"
+		h.Why = "only native looks at programs: one with another digest is not forbidden"
 	}
 	for _, p := range paths {
 		if action == Execute && p.Dir {

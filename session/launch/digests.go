@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"syscall"
@@ -15,63 +16,88 @@ import (
 	"cloister/policy"
 )
 
-// digests looks at the programs that statements permit by their content. Each must have it now, and
-// lie where this session cannot write, so that it has it still when it is executed.
+// digests looks at the programs that statements mean by their content. Each lies where this session cannot
+// write, so that what it has now it has still when it is executed. One that is permitted must have it; one that is
+// forbidden is where it has it, and otherwise is let be.
 func (p *Plan) digests(list []policy.Statement, f Facts, given func(*policy.Statement) bool) error {
 	for i := range list {
 		st := &list[i]
 		if given(st) {
 			continue
 		}
+		refused := func(at string, err error) error {
+			return hint.Usage("change the policy, or go on without it: --accept residue:"+st.Residue(),
+				"%s: Program::%q: %v", st.Origin, at, err)
+		}
 		for _, one := range st.Permitted {
 			if one.Digest == "" {
 				continue
 			}
-			if err := p.digest(one, f); err != nil {
-				return hint.Usage("change the policy, or go on without it: --accept residue:"+st.Residue(),
-					"%s: Program::%q: %v", st.Origin, one.Path, err)
+			got, err := p.digest(one.Path, f)
+			if err == nil && got != one.Digest && f.Isolation == native {
+				err = fmt.Errorf("it has the digest sha256:%s", got)
+			}
+			if err != nil {
+				return refused(one.Path, err)
 			}
 		}
+		var closed []policy.ClosedPath
+		for _, one := range st.Closed {
+			if one.Digest != "" && f.Isolation == native {
+				switch got, err := p.digest(one.Path, f); {
+				case errors.Is(err, fs.ErrNotExist): // nor can a session make it
+					continue
+				case err != nil:
+					return refused(one.Path, err)
+				case got != one.Digest:
+					continue
+				}
+			}
+			closed = append(closed, one)
+		}
+		st.Closed = closed
 	}
 	return nil
+}
+
+// native is the level that looks at programs.
+const native = "native"
+
+// byDigest reports whether a statement forbids a program with its digest.
+func byDigest(st policy.Statement) bool {
+	return slices.ContainsFunc(st.Closed, func(c policy.ClosedPath) bool { return c.Digest != "" })
 }
 
 // fixed are folders of the host's own system, in which no cloister writes what is not shown so.
 func fixed() []string { return []string{"/usr", "/opt"} }
 
-func (p *Plan) digest(one policy.PermittedPath, f Facts) error {
-	in := func(dir string) bool { return realpath.Inside(one.Path, dir) }
+// digest is that of a program that lies where nothing inside writes.
+func (p *Plan) digest(at string, f Facts) (string, error) {
+	in := func(dir string) bool { return realpath.Inside(at, dir) }
 	switch {
-	case f.Isolation != "native":
-		return nil // the statement is a residue there
+	case f.Isolation != native:
+		return "", nil // the statement is a residue there
 	case f.Root.Dir != "":
-		return errors.New("the programs of an image are not looked at: the image has a digest itself")
+		return "", errors.New("the programs of an image are not looked at: the image has a digest itself")
 	case !slices.ContainsFunc(fixed(), in):
-		return errors.New("it could be written, or exchanged for another, between the look at it and its execution: " +
+		return "", errors.New("it could be written, or exchanged for another, between the look at it and its execution: " +
 			"only what lies in /usr and /opt is permitted by its digest")
-	case slices.ContainsFunc(p.own(f), func(dir string) bool { return in(dir) || realpath.Inside(dir, one.Path) }):
-		return errors.New("this session can write there, and so have another program in its place")
+	case slices.ContainsFunc(p.own(f), func(dir string) bool { return in(dir) || realpath.Inside(dir, at) }):
+		return "", errors.New("this session can write there, and so have another program in its place")
 	}
-	if real, err := realpath.Of(one.Path); err != nil {
-		return err
-	} else if real != one.Path {
-		return fmt.Errorf("it leads to %s: name that", real)
+	if real, err := realpath.Of(at); err != nil {
+		return "", err
+	} else if real != at {
+		return "", fmt.Errorf("it leads to %s: name that", real)
 	}
-	found, err := f.Host.Find(one.Path)
+	found, err := f.Host.Find(at)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if found.Place != "" {
-		return fmt.Errorf("a cloister could write %s, and so have another program in its place", found.Place)
+		return "", fmt.Errorf("a cloister could write %s, and so have another program in its place", found.Place)
 	}
-	got, err := sumOf(one.Path)
-	if err != nil {
-		return err
-	}
-	if got != one.Digest {
-		return fmt.Errorf("it has the digest sha256:%s", got)
-	}
-	return nil
+	return sumOf(at)
 }
 
 // sumOf is the digest of a regular file.

@@ -105,6 +105,9 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		if st.Hold != policy.InView {
 			continue
 		}
+		if byDigest(st) && f.Isolation != native {
+			continue // what it is was not looked at
+		}
 		if !byPattern(st) || watches { // elsewhere nothing refuses what appears later
 			p.Closed = append(p.Closed, st.Rule)
 		}

@@ -3,7 +3,6 @@ package guardian
 import (
 	"errors"
 	"net/http"
-	"path/filepath"
 
 	"cloister/api"
 	"cloister/audit"
@@ -13,7 +12,7 @@ import (
 )
 
 func (g *guardian) reviews() review.Store {
-	return review.Store{Dir: filepath.Join(g.o.Dirs.State, "reviews")}
+	return review.In(g.o.Dirs.State)
 }
 
 // getReviews is what sessions changed that programs of the host may run.

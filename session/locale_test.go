@@ -30,3 +30,16 @@ func TestZone(t *testing.T) {
 		}
 	}
 }
+
+func TestLocaleOfAJobAndOfATerminal(t *testing.T) {
+	none := func(string) string { return "" }
+	for terminal, want := range map[bool]string{true: "xterm", false: "dumb"} {
+		if l := session.LocaleOf(none, terminal); l.Term != want || l.Lang != "C.UTF-8" {
+			t.Errorf("with a terminal: %v: %+v", terminal, l)
+		}
+	}
+	own := session.LocaleOf(func(key string) string { return key + "!" }, true)
+	if want := (session.Locale{Term: "TERM!", Lang: "LANG!", TZ: "TZ!"}); own != want {
+		t.Errorf("%+v, want the environment's own", own)
+	}
+}

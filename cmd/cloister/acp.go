@@ -14,6 +14,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/config"
 	"cloister/session/acp"
+	"cloister/session/report"
 	"cloister/workspace"
 )
 
@@ -29,7 +30,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 	if err := noProject(f); err != nil {
 		return err
 	}
-	report, err := openReport(f.Report)
+	summary, err := report.Open(f.Report)
 	if err != nil {
 		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
@@ -74,7 +75,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 		return err
 	}
 	s.Running = func() { agent.Start(ctx, o, a.Stdin, a.Stdout) }
-	err = at.carryOut(ctx, f, s, dirs, argv, report, func(error) {})
+	err = at.carryOut(ctx, f, s, dirs, argv, summary, func(error) {})
 	return errors.Join(err, agent.Finish())
 }
 

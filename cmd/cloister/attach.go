@@ -1,20 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cloister/api"
@@ -22,7 +13,6 @@ import (
 	"cloister/cmd/cloister/approvals"
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/peercred"
-	"cloister/internal/xdg"
 	"cloister/session/terminal"
 
 	"github.com/spf13/cobra"
@@ -63,7 +53,7 @@ func (a *app) attach(ctx context.Context, name string) error {
 		return cli.Hinted(fmt.Errorf("attach to %s: it has no terminal, since cloister run started it", info.Name),
 			"cloister logs -f "+info.Name, "cloister exec "+info.Name)
 	}
-	conn, err := knock(ctx, c, doorPath(d, info.ID), info.SessionInfo)
+	conn, err := knock(ctx, c, terminal.DoorOf(d.Runtime, info.ID), info.SessionInfo)
 	if err != nil {
 		return err
 	}
@@ -97,7 +87,7 @@ func (a *app) attached(ctx context.Context, conn *net.UnixConn, info api.Session
 	watching, stop := context.WithCancel(ctx)
 	asked := make(chan terminal.Asked)
 	var bell sync.WaitGroup
-	bell.Go(func() { a.ringing(watching, info, asked) })
+	bell.Go(func() { terminal.FollowQuestions(watching, a.Dial, approvals.Again, info, asked) })
 	out, err := terminal.Attach(ctx, conn, a.Stdin, a.Stdout, asked, a.answerHere)
 	stop()
 	bell.Wait()
@@ -118,64 +108,6 @@ func (a *app) answerHere(ctx context.Context, r terminal.Reply) string {
 		return err.Error()
 	}
 	return ""
-}
-
-// ringing follows the questions of one session that wait, as long as ctx lasts.
-func (a *app) ringing(ctx context.Context, info api.SessionInfo, asked chan<- terminal.Asked) {
-	for ctx.Err() == nil {
-		if c, err := a.Dial(ctx); err == nil {
-			err = a.asks(ctx, c, info, asked)
-			c.Close()
-			if _, refused := errors.AsType[*api.Error](err); refused {
-				return // it has ended, or too many watch
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(approvals.Again):
-		}
-	}
-}
-
-func (a *app) asks(ctx context.Context, c *client.Client, info api.SessionInfo, asked chan<- terminal.Asked) error {
-	pending := map[string]api.Approval{}
-	take := func(i api.Approval) {
-		if i.Session == info.Name && i.State == "pending" {
-			pending[i.ID] = i
-		} else {
-			delete(pending, i.ID)
-		}
-	}
-	return c.EventsOf(ctx, info.ID, func(e api.Event) bool {
-		switch e.Type {
-		case api.EventHello, api.EventReset:
-			list, err := c.Approvals(ctx, false)
-			if err != nil {
-				return false
-			}
-			clear(pending)
-			for _, i := range list {
-				take(i)
-			}
-		case api.EventApproval:
-			var i api.Approval
-			if json.Unmarshal(e.Data, &i) != nil {
-				return false
-			}
-			take(i)
-		default:
-			return true
-		}
-		oldest := slices.SortedFunc(maps.Values(pending), func(x, y api.Approval) int {
-			return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
-		})
-		select {
-		case asked <- terminal.AskedOf(oldest):
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	})
 }
 
 // vanished is the error for a cloister whose shim went without a word.
@@ -238,71 +170,6 @@ func ended(info api.SessionInfo) error {
 		text += ": " + info.Reason
 	}
 	return errors.New(text)
-}
-
-// door is the socket at which a cloister's terminal is found.
-type door struct {
-	path     string
-	listener *net.UnixListener
-}
-
-func (d *door) open(path string, uid int) error {
-	if err := xdg.Private(filepath.Dir(path), uid); err != nil {
-		return err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("make the terminal's socket: %w", err)
-	}
-	d.path, d.listener = path, l
-	if err := os.Chmod(path, 0o600); err != nil {
-		return fmt.Errorf("make the terminal's socket: %w", err)
-	}
-	return nil
-}
-
-// close takes the socket away; twice does no harm.
-func (d *door) close() {
-	if d.listener != nil {
-		d.listener.Close()
-		d.listener = nil
-	}
-}
-
-// sweepDoors removes the sockets that crashed sessions left.
-func sweepDoors(d xdg.Dirs, live []string) error {
-	entries, err := os.ReadDir(doorsDir(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("sweep terminals: %w", err)
-	}
-	var errs []error
-	for _, e := range entries {
-		alive := false
-		for _, id := range live {
-			alive = alive || strings.HasPrefix(id, e.Name())
-		}
-		path := filepath.Join(doorsDir(d), e.Name())
-		if alive || answers(path) {
-			continue
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("sweep terminals: %w", err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// answers reports whether anyone listens at a socket.
-func answers(path string) bool {
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return !errors.Is(err, syscall.ECONNREFUSED)
-	}
-	_ = conn.Close()
-	return true
 }
 
 func (a *app) pathCommand() *cobra.Command {

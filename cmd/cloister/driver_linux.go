@@ -19,6 +19,8 @@ import (
 	"cloister/sandbox/native"
 	"cloister/session"
 	"cloister/session/doctor"
+	"cloister/session/terminal"
+	"cloister/workspace/review"
 	"cloister/workspace/stubs"
 )
 
@@ -86,8 +88,8 @@ func (a *app) sweep(d xdg.Dirs) func(context.Context, []string) error {
 			native.Leftovers(d.Runtime, func(id string) bool { return slices.Contains(live, id) }),
 			docker.New(docker.Options{Dir: images.Sockets(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
-			sweepDoors(d, live),
-			session.SweepReviews(ctx, reviews(d)),
+			terminal.SweepDoors(d.Runtime, live),
+			session.SweepReviews(ctx, review.In(d.State)),
 			pods.Sweep(ctx, &a.App, d, live),
 		)
 	}

@@ -20,6 +20,7 @@ import (
 	"cloister/guardian"
 	"cloister/guardian/folders"
 	"cloister/internal/xdg"
+	"cloister/session/terminal"
 
 	"github.com/spf13/cobra"
 )
@@ -102,7 +103,7 @@ func (a *app) runGuardian(ctx context.Context, ready func()) error {
 		HostEnv: hostEnv,
 		Shim:    shim,
 		Probe:   []string{helper[0], "guardian", "probe"},
-		Door:    func(id string) string { return doorPath(d, id) },
+		Door:    func(id string) string { return terminal.DoorOf(d.Runtime, id) },
 		Hold:    a.holdBox,
 		Keyring: a.secrets().Keyring(), SecretEnv: a.secrets().Environment(hostEnv),
 		GitEnv: a.gitEnv(hostEnv),

@@ -91,24 +91,6 @@ func (a *app) gitEnv(hostEnv []string) []string {
 	return env
 }
 
-// shims are the programs that stand for hostexec inside, and, where git is one of
-// them, the remotes that the guardian alone speaks with.
-func shims(cfg *config.Config) (programs, remotes []string) {
-	for _, name := range cfg.Hostexec.Shims {
-		if name != "git" {
-			programs = append(programs, name)
-			continue
-		}
-		for _, r := range slices.Concat(cfg.Hostexec.ManualApprove, cfg.Hostexec.AutoApprove) {
-			if r.Program == "git" && len(r.Args) > 1 && slices.Contains([]string{"push", "fetch"}, r.Args[0]) &&
-				!strings.HasPrefix(r.Args[1], "<") && !slices.Contains(remotes, r.Args[1]) {
-				remotes = append(remotes, r.Args[1])
-			}
-		}
-	}
-	return programs, remotes
-}
-
 // shimOf is the program that this process stands for inside, "" for none.
 func shimOf(name string) string {
 	if exe, err := os.Readlink("/proc/self/exe"); err != nil || filepath.Base(exe) != hostexecName {

@@ -13,6 +13,7 @@ import (
 	"cloister/api"
 	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
+	"cloister/workspace/review"
 
 	"github.com/spf13/cobra"
 )
@@ -141,7 +142,7 @@ func (a *app) tellReviews() {
 	if err != nil {
 		return
 	}
-	all, err := reviews(d).All()
+	all, err := review.In(d.State).All()
 	if err != nil {
 		a.Notice("cloister: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloister/session"
 	"cloister/session/inside"
 	"cloister/session/launch"
+	"cloister/session/report"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +45,7 @@ func (a *app) serveMCP(ctx context.Context, f *runFlags) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
-	report, err := openReport(f.Report)
+	summary, err := report.Open(f.Report)
 	if err != nil {
 		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
@@ -79,7 +80,7 @@ func (a *app) serveMCP(ctx context.Context, f *runFlags) error {
 			done <- err
 		}()
 	}
-	err = at.carryOut(ctx, f, s, dirs, []string{serveName}, report, func(error) {})
+	err = at.carryOut(ctx, f, s, dirs, []string{serveName}, summary, func(error) {})
 	over()
 	if began {
 		err = errors.Join(err, <-done)

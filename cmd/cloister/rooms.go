@@ -7,6 +7,7 @@ import (
 	"cloister/cmd/cloister/policies"
 	"cloister/cmd/cloister/projects"
 	"cloister/cmd/cloister/records"
+	"cloister/cmd/cloister/reviews"
 	"cloister/cmd/cloister/secrets"
 	"cloister/cmd/cloister/server"
 	"cloister/cmd/cloister/setup"
@@ -16,6 +17,9 @@ import (
 
 // records are the commands about the record.
 func (a *app) records() *records.Commands { return &records.Commands{App: &a.App} }
+
+// reviews is the command about changes that wait for a person.
+func (a *app) reviews() *reviews.Commands { return &reviews.Commands{App: &a.App} }
 
 // secrets are the commands about secrets.
 func (a *app) secrets() *secrets.Commands { return &secrets.Commands{App: &a.App} }

@@ -36,7 +36,7 @@ func nouns() []noun {
 		{"list", ofCloisters, (*app).listCommand},
 		{"stop", ofCloisters, (*app).stopCommand},
 		{"exec", ofCloisters, (*app).execCommand},
-		{"review", ofCloisters, (*app).reviewCommand},
+		{"review", ofCloisters, func(a *app) *cobra.Command { return a.reviews().Command() }},
 		{"logs", ofCloisters, (*app).logsCommand},
 		{"path", ofCloisters, (*app).pathCommand},
 		{"worktree", ofCloisters, (*app).worktreeCommand},

@@ -22,6 +22,7 @@ import (
 	"cloister/session/dressing"
 	"cloister/session/ending"
 	"cloister/session/launch"
+	"cloister/session/report"
 	"cloister/state/store"
 
 	"github.com/spf13/cobra"
@@ -147,7 +148,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 		return err
 	}
 	// Known before the command runs, not after.
-	report, err := openReport(f.Report)
+	summary, err := report.Open(f.Report)
 	if err != nil {
 		return cli.Usage("", f.Verb+": --report: %v", err)
 	}
@@ -171,13 +172,13 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	}
 	defer s.Client.Close()
 	s.Signals = cli.Signals()
-	return a.carryOut(ctx, f, s, dirs, argv, report, announce(f, s, dirs))
+	return a.carryOut(ctx, f, s, dirs, argv, summary, announce(f, s, dirs))
 }
 
 // carryOut runs a shim to its end, and tells what came of it. ready is given why no
 // command ran; argv is the command as it was typed.
 func (a *app) carryOut(
-	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, report *report, ready func(error),
+	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, summary *report.File, ready func(error),
 ) error {
 	beside, err := f.dev.Start(ctx, s, func() (sandbox.Driver, error) { return a.driverNamed(f.Isolation) })
 	if err != nil {
@@ -195,11 +196,11 @@ func (a *app) carryOut(
 		res.Duration, "error", err)
 	if !res.Ran {
 		err = withWay(f, err, res.Notices)
-		err = errors.Join(err, report.write(res, exitStatus(unbuilt(f.Verb, err))))
+		err = errors.Join(err, summary.Write(res, exitStatus(unbuilt(f.Verb, err))))
 		ready(err)
 		return unbuilt(f.Verb, err)
 	}
-	err = errors.Join(err, kerr, report.write(res, res.Status.ExitCode()))
+	err = errors.Join(err, kerr, summary.Write(res, res.Status.ExitCode()))
 	a.Notices(append(kept, left...))
 	again := func(hint string) string { return strings.Replace(hint, " -- CMD", " -- "+shellword.Line(argv...), 1) }
 	a.Notices(ending.Lines(res, ending.Options{Again: again}))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"cloister/api"
@@ -17,20 +16,23 @@ import (
 	"cloister/config"
 	"cloister/guardian/folders"
 	"cloister/host/resolve"
-	"cloister/internal/realpath"
-	"cloister/internal/shellword"
+	"cloister/hostexec/hostrules"
 	"cloister/internal/xdg"
 	"cloister/policyset"
 	"cloister/sandbox"
 	"cloister/sandbox/image/chosen"
 	"cloister/session"
 	"cloister/session/heldpath"
+	"cloister/session/javastore"
 	"cloister/session/launch"
 	"cloister/session/memory"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 	"cloister/workspace/projects"
+	"cloister/workspace/review"
 	"cloister/workspace/worktrees"
+
+	"golang.org/x/term"
 )
 
 // shim gathers everything that a run depends on, from flags, configuration and
@@ -132,14 +134,14 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	a.Log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace",
 		f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
 	s := &session.Shim{
-		Reviews: reviews(dirs),
+		Reviews: review.In(dirs.State),
 		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
-		Term:   a.locale(),
+		Term:   session.LocaleOf(a.Env.Get, term.IsTerminal(int(a.Stdin.Fd()))),
 		Caller: a.hostCaller(cfg, f), Commands: cfg.Hostexec.Any(), Turns: f.kept != nil,
 		User: plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
 		Restate: plan.Restater(f.Order, facts),
 		Limits:  f.dev.Limit(plan.Limits), Root: root, Path: g.path,
-		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javaStore(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
+		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javastore.OfHost(), Sums: filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{folders.Socket(dirs), folders.Audit(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,
@@ -149,31 +151,16 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
 	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
 	s.Request.Memory, s.Order = g.memory, f.Again(project, argv, plan.Cedar)
-	s.Shims, s.Remotes = shims(cfg)
+	s.Shims, s.Remotes = hostrules.Shims(cfg.Hostexec)
 	f.dev.Dress(s)
 	if slow, ok := driver.(sandbox.SlowStarter); ok {
 		s.StartWithin = slow.StartWithin()
 	}
 	if !a.Quiet {
 		s.Notify = func(text string) { a.Notice("cloister: %s", text) }
-		s.Held = heldPaths(f, string(project.Root), argv)
+		s.Held = heldpath.ForCommand(string(project.Root), f.Verb, argv)
 	}
 	return s, dirs, nil
-}
-
-// heldPaths says by what words errors at protected paths are allowed.
-func heldPaths(f *runFlags, root string, argv []string) heldpath.Options {
-	here, _ := os.Getwd() // without it the path is a whole one
-	return heldpath.Options{Root: root, Dir: here, Allow: func(flag string) string {
-		if f.Verb == "start" {
-			return "cloister start " + flag
-		}
-		command := shellword.Line(argv...)
-		if len(command) > 60 || strings.ContainsRune(command, '\n') {
-			command = "CMD"
-		}
-		return "cloister run " + flag + " -- " + command
-	}}
 }
 
 // facts are what an order meets here.
@@ -183,7 +170,7 @@ func (a *app) facts(
 ) launch.Facts {
 	return launch.Facts{
 		Config: words.Config, Cedar: policyset.CedarFiles(sources), Outer: words.Outer, Root: root,
-		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: keepOut(dirs),
+		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: launch.KeepOut(dirs),
 		Home: a.Home(), RealHome: a.RealHome(), UID: a.UID, Env: a.Env,
 		Git: func(at hostgit.Folders) hostgit.Configuration {
 			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.Env))
@@ -254,7 +241,7 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 	}
 	accepted := f.Accepted()
 	err = p.Check(workspace.Places{
-		Home: home, State: stateAround(dirs, string(p.Root)),
+		Home: home, State: launch.StateAround(dirs, string(p.Root)),
 		Socket: []string{"/run/docker.sock", "/var/run/docker.sock"},
 	}, func(residue string) bool { return slices.Contains(accepted, residue) })
 	if err != nil || f.Workspace == "none" {
@@ -294,42 +281,5 @@ func (a *app) worktree(ctx context.Context, f *runFlags, p workspace.Project, di
 	return workspace.Find(path)
 }
 
-// stateAround are Cloister's own folders, of which a project may hold none. A
-// managed worktree lies in one of them, and beside the others.
-func stateAround(d xdg.Dirs, root string) []string {
-	out := keepOut(d)
-	trees := worktrees.Dir(d.Data)
-	if real, err := filepath.EvalSymlinks(trees); err == nil {
-		trees = real
-	}
-	if !strings.HasPrefix(root, trees+"/") {
-		return out
-	}
-	data := filepath.Dir(trees)
-	return append(slices.DeleteFunc(out, func(dir string) bool { return dir == data }), filepath.Join(data, "homes"))
-}
-
-// keepOut are Cloister's own folders, which no cloister sees.
-func keepOut(d xdg.Dirs) []string {
-	var out []string
-	for _, dir := range []string{d.Config, d.State, d.Data, d.Runtime} {
-		if real, err := realpath.Of(dir); err == nil {
-			dir = real
-		}
-		out = append(out, dir)
-	}
-	return out
-}
-
 // payload is who the command is inside.
 func (a *app) payload() sandbox.User { return launch.UserOf(a.UID, a.Env.Get("USER")) }
-
-// javaStore is where this host's Java looks for authorities, where Debian and its
-// kin keep them for it; "" where there is none.
-func javaStore() string {
-	const file = "/etc/ssl/certs/java/cacerts"
-	if _, err := os.Stat(file); err != nil {
-		return ""
-	}
-	return file
-}

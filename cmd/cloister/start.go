@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"cloister/agent"
 	"cloister/api"
@@ -26,6 +23,7 @@ import (
 	"cloister/session"
 	"cloister/session/ending"
 	"cloister/session/launch"
+	"cloister/session/report"
 	"cloister/session/terminal"
 	"cloister/workspace"
 
@@ -256,8 +254,8 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	defer s.Client.Close()
 	cli.PassSignals(signals)
 	defer signal.Stop(signals)
-	door := &door{}
-	defer door.close()
+	var door terminal.Door
+	defer door.Close()
 	s.Signals = signals
 	var noticed []string
 	var noting sync.Mutex
@@ -276,14 +274,14 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		if err := f.reply.NameLog(outputFile(dirs, grant.Name)); err != nil {
 			return err
 		}
-		if err := door.open(doorPath(dirs, grant.ID), a.UID); err != nil {
+		if err := door.Open(terminal.DoorOf(dirs.Runtime, grant.ID), a.UID); err != nil {
 			return err
 		}
-		hub.Serve(door.listener, a.UID)
+		door.Serve(hub, a.UID)
 		return nil
 	}
 	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
-	report, err := openReport(f.Report)
+	summary, err := report.Open(f.Report)
 	if err != nil {
 		fail(cli.Usage("", f.Verb+": --report: %v", err))
 		return hub.Finish(terminal.End{})
@@ -295,7 +293,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		s.End = end
 		go func() {
 			defer close(idle)
-			watchIdle(ctx, hub, f.Idle, end)
+			hub.WatchIdle(ctx, f.Idle, end)
 		}()
 	} else {
 		close(idle)
@@ -307,7 +305,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	kept, kerr := overlays.End(context.WithoutCancel(ctx), f.kept, overlays.Worker(f.Agent, s.Argv), dirs.Data)
 	cancel()
 	<-idle
-	door.close()
+	door.Close()
 	if !res.Ran {
 		var running *api.Error
 		if errors.As(err, &running) && running.Code == api.CodeRunning {
@@ -322,7 +320,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if err = errors.Join(err, kerr); err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
-	if err := report.write(res, end.Status); err != nil {
+	if err := summary.Write(res, end.Status); err != nil {
 		end.Notices = append(end.Notices, "cloister: "+err.Error())
 	}
 	if err := hub.Finish(end); err != nil {
@@ -356,25 +354,6 @@ func (a *app) withInstall(f *startFlags, err error, noticed []string) error {
 	return withWay(&f.runFlags, err, noticed)
 }
 
-// watchIdle asks for the end when nothing was typed or written for a time.
-func watchIdle(ctx context.Context, hub *terminal.Hub, limit time.Duration, end chan<- string) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		left := limit - time.Since(hub.Active())
-		if left <= 0 {
-			end <- fmt.Sprintf("nothing was typed or written for %s", limit)
-			return
-		}
-		timer.Reset(left)
-	}
-}
-
 // agentShim gathers what the agent's cloister depends on.
 func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*session.Shim, xdg.Dirs, error) {
 	argv, _, err := a.agentHere(ctx, f, args)
@@ -391,12 +370,3 @@ func (a *app) agentShim(ctx context.Context, f *startFlags, args []string) (*ses
 	}
 	return s, dirs, nil
 }
-
-// doorPath is the socket at which a cloister's terminal is found.
-func doorPath(d xdg.Dirs, id string) string {
-	return filepath.Join(doorsDir(d), id[:16])
-}
-
-// doorsDir is where the sockets of terminals are. Its name is short, since all
-// of a socket's path has 107 bytes.
-func doorsDir(d xdg.Dirs) string { return filepath.Join(d.Runtime, "t") }

@@ -16,6 +16,7 @@ package heldpath
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -38,6 +39,22 @@ type Options struct {
 	Allow func(flag string) string
 	// Above shows a line, which lacks who says it, over a screen that a program draws; nil keeps it for the end.
 	Above func(line string)
+}
+
+// ForCommand says by what words a person allows a path: those of the verb that they typed, and of
+// the command where it is short enough to be typed again.
+func ForCommand(root, verb string, argv []string) Options {
+	here, _ := os.Getwd() // without it the path is a whole one
+	return Options{Root: root, Dir: here, Allow: func(flag string) string {
+		if verb == "start" {
+			return "cloister start " + flag
+		}
+		command := shellword.Line(argv...)
+		if len(command) > 60 || strings.ContainsRune(command, '\n') {
+			command = "CMD"
+		}
+		return "cloister run " + flag + " -- " + command
+	}}
 }
 
 // Words are those for one cloister. It is safe for use by several goroutines.

@@ -35,6 +35,15 @@ const (
 // Path is where Java inside finds the store.
 const Path = "/etc/ssl/certs/java/cacerts"
 
+// OfHost is where this host's Java looks for authorities, where Debian and its kin keep them
+// for it; "" where there is none.
+func OfHost() string {
+	if _, err := os.Stat(Path); err != nil {
+		return ""
+	}
+	return Path
+}
+
 // A Host is what a host has of authorities.
 type Host struct {
 	Store  string           // for Java

@@ -1,4 +1,14 @@
-package main
+// Package reviews is the command about what sessions changed that programs of the host may run:
+// it shows each change as a diff, and takes what a person decides about it.
+//
+// The promise: a person decides about exactly the bytes that were shown, and a decision about a
+// folder is one about each path below it.
+//
+// It decides and keeps nothing itself: workspace/review does, by way of the guardian, which
+// records it.
+//
+// Most readers want [Commands].
+package reviews
 
 import (
 	"bufio"
@@ -19,13 +29,15 @@ import (
 	"golang.org/x/term"
 )
 
-// reviews is where what sessions changed waits for a person.
-func reviews(d xdg.Dirs) review.Store { return review.Store{Dir: filepath.Join(d.State, "reviews")} }
+// Commands are the commands of one invocation.
+type Commands struct{ *cli.App }
 
-type reviewFlags struct{ keep, revert, trust, json, prompt bool }
+// flags are the flags of review, as typed.
+type flags struct{ keep, revert, trust, json, prompt bool }
 
-func (a *app) reviewCommand() *cobra.Command {
-	var f reviewFlags
+// Command is review.
+func (a *Commands) Command() *cobra.Command {
+	var f flags
 	c := &cobra.Command{
 		Use:   "review [NAME] [--keep|--revert|--trust PATH...]",
 		Short: "Decide about changed files that programs of the host may run",
@@ -59,7 +71,7 @@ one of these, each is asked about.`,
 }
 
 // decision is what the flags say, and how many words stand before them.
-func (a *app) decision(f reviewFlags, args []string) (d review.Decision, before int) {
+func (a *Commands) decision(f flags, args []string) (d review.Decision, before int) {
 	switch {
 	case f.keep:
 		d = review.Keep
@@ -77,7 +89,7 @@ func (a *app) decision(f reviewFlags, args []string) (d review.Decision, before 
 	return d, before
 }
 
-func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
+func (a *Commands) review(ctx context.Context, f flags, args []string) error {
 	d, before := a.decision(f, args)
 	name, paths := "", args[before:]
 	switch {
@@ -93,7 +105,7 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	store := reviews(dirs)
+	store := review.In(dirs.State)
 	found, err := a.toReview(ctx, dirs, name)
 	if err != nil {
 		return err
@@ -112,7 +124,7 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 		out := []api.ReviewEntry{}
 		for _, p := range found {
 			for _, e := range p.Entries {
-				if name == "" || e.By == name || !byCloister(p, name) {
+				if p.Means(e, name) {
 					out = append(out, api.ReviewEntry{Path: e.Path, By: e.By, Why: e.Why, State: string(e.State)})
 				}
 			}
@@ -124,14 +136,9 @@ func (a *app) review(ctx context.Context, f reviewFlags, args []string) error {
 	return a.showReviews(ctx, store, found, name)
 }
 
-// byCloister reports whether a name is one of a cloister that changed something.
-func byCloister(p *review.Project, name string) bool {
-	return slices.ContainsFunc(p.Entries, func(e review.Entry) bool { return e.By == name })
-}
-
 // toReview are the projects that a name stands for.
-func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.Project, error) {
-	all, err := reviews(d).All()
+func (a *Commands) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.Project, error) {
+	all, err := review.In(d.State).All()
 	if err != nil {
 		return nil, err
 	}
@@ -147,12 +154,7 @@ func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.
 	if err != nil {
 		return nil, err
 	}
-	out := slices.DeleteFunc(all, func(p *review.Project) bool {
-		if name == "" {
-			return p.Root != here && p.Main != here
-		}
-		return p.Root != full && filepath.Base(p.Root) != name && !byCloister(p, name)
-	})
+	out := review.Select(all, name, here, full)
 	if len(out) == 0 && name != "" {
 		return nil, a.nameOfAny(ctx, d, name)
 	}
@@ -160,7 +162,7 @@ func (a *app) toReview(ctx context.Context, d xdg.Dirs, name string) ([]*review.
 }
 
 // nameOfAny refuses a name that is no cloister's and no project's, as far as the guardian that runs knows.
-func (a *app) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
+func (a *Commands) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
 	_, _, err := a.NamedProject(d, []string{name})
 	cloisters := a.SessionNames(ctx, true)
 	of := func(c string) bool { return strings.HasPrefix(c, name+"\t") }
@@ -170,27 +172,16 @@ func (a *app) nameOfAny(ctx context.Context, d xdg.Dirs, name string) error {
 	return cli.Hinted(err, "cloister list -a tells the cloisters")
 }
 
-func waits(p *review.Project, e review.Entry, name string) bool {
-	return e.State == review.Waiting && (name == "" || e.By == name || !byCloister(p, name))
-}
-
-func (a *app) decide(ctx context.Context, found []*review.Project, name string, d review.Decision,
+func (a *Commands) decide(ctx context.Context, found []*review.Project, name string, d review.Decision,
 	paths []string) error {
 	var errs []error
 	for _, path := range paths {
 		any := false
-		clean := filepath.Clean(path)
 		for _, p := range found {
-			var of []string
-			for _, e := range p.Entries {
-				if waits(p, e, name) && (clean == "." || e.Path == path || e.Path == clean ||
-					strings.HasPrefix(e.Path, clean+"/")) {
-					of = append(of, e.Path)
-				}
-			}
+			of := p.Below(name, path)
 			any = any || len(of) > 0
-			for len(of) > 0 {
-				n := fitting(of)
+			for len(of) > 0 { // each byte may be spelled as four
+				n := review.Fitting(of, api.MostReviewed, api.MaxBody/8)
 				errs = append(errs, a.decideAll(ctx, p.Root, of[:n], d))
 				of = of[n:]
 			}
@@ -202,19 +193,8 @@ func (a *app) decide(ctx context.Context, found []*review.Project, name string, 
 	return errors.Join(errs...)
 }
 
-// fitting is how many of the paths one request holds: at least one, though each byte may be
-// spelled as four.
-func fitting(paths []string) int {
-	n, size := 0, 0
-	for n < len(paths) && n < api.MostReviewed && (n == 0 || size+len(paths[n]) <= api.MaxBody/8) {
-		size += len(paths[n])
-		n++
-	}
-	return n
-}
-
 // decideAll decides about several paths of a project, with one message for each.
-func (a *app) decideAll(ctx context.Context, root string, paths []string, d review.Decision) error {
+func (a *Commands) decideAll(ctx context.Context, root string, paths []string, d review.Decision) error {
 	c, err := a.Dial(ctx)
 	if err != nil {
 		return err
@@ -233,7 +213,7 @@ func (a *app) decideAll(ctx context.Context, root string, paths []string, d revi
 }
 
 // showReviews shows each change as a diff and, on a terminal, asks about it.
-func (a *app) showReviews(ctx context.Context, store review.Store, found []*review.Project, name string) error {
+func (a *Commands) showReviews(ctx context.Context, store review.Store, found []*review.Project, name string) error {
 	asks := term.IsTerminal(int(a.Stdin.Fd())) && term.IsTerminal(int(a.Stdout.Fd()))
 	in := bufio.NewReader(a.Stdin)
 	shown := 0
@@ -243,7 +223,7 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 			return err
 		}
 		for _, e := range now.Entries {
-			if !waits(now, e, name) {
+			if e.State != review.Waiting || !now.Means(e, name) {
 				continue
 			}
 			shown++
@@ -278,7 +258,7 @@ func (a *app) showReviews(ctx context.Context, store review.Store, found []*revi
 }
 
 // askReview asks about one change; revert is offered only where it can be done.
-func (a *app) askReview(in *bufio.Reader, revert bool) (d review.Decision, stop bool) {
+func (a *Commands) askReview(in *bufio.Reader, revert bool) (d review.Decision, stop bool) {
 	for {
 		question := "keep, revert, trust, skip or quit? [k/r/t/s/q] "
 		if !revert {

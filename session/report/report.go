@@ -1,4 +1,12 @@
-package main
+// Package report writes what --report asks for: a run, summed up as JSON.
+//
+// The promise: the place is found before the command runs, and no link that the command puts
+// there afterwards is followed. A report that no one asked for is nil, and writes nothing.
+//
+// It counts nothing: the session's result says it all.
+//
+// Most readers want [Open].
+package report
 
 import (
 	"crypto/rand"
@@ -15,8 +23,8 @@ import (
 	"cloister/session"
 )
 
-// runReport is what --report writes.
-type runReport struct {
+// summary is the document.
+type summary struct {
 	Name           string   `json:"name"`
 	ExitStatus     int      `json:"exit_status"`
 	DurationMS     int64    `json:"duration_ms"`
@@ -26,19 +34,19 @@ type runReport struct {
 	AutorunChanged []string `json:"autorun_changed"`
 }
 
-// report is where --report writes when the run is over: a name in the folder that
+// A File is where --report writes when the run is over: a name in the folder that
 // was there when it began, or a file that was opened then. The folder may be the
 // project, where the payload can put a link at the name, or move the folder and
 // put a link there: neither is followed, and what it wrote itself is replaced.
-type report struct {
+type File struct {
 	dir  *os.Root
 	name string
-	file *os.File // a pipe, a device, or a file in a folder that nobody writes to
+	file *os.File // a pipe, a device, or a file in a folder that nothing inside can write to
 }
 
-// openReport finds the place before the command runs. Without a path there is no
+// Open finds the place before the command runs. Without a path there is no
 // report.
-func openReport(path string) (*report, error) {
+func Open(path string) (*File, error) {
 	if path == "" {
 		return nil, nil // none was asked for, and a nil report writes nothing
 	}
@@ -56,16 +64,17 @@ func openReport(path string) (*report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &report{file: f}, nil
+		return &File{file: f}, nil
 	}
 	dir, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
 	}
-	return &report{dir: dir, name: filepath.Base(full)}, nil
+	return &File{dir: dir, name: filepath.Base(full)}, nil
 }
 
-func (r *report) write(res session.Result, status int) error {
+// Write writes the report of a run that is over.
+func (r *File) Write(res session.Result, status int) error {
 	if r == nil {
 		return nil
 	}
@@ -73,7 +82,7 @@ func (r *report) write(res session.Result, status int) error {
 	if changed == nil {
 		changed = []string{}
 	}
-	text, err := json.MarshalIndent(runReport{
+	text, err := json.MarshalIndent(summary{
 		Name: res.Name, ExitStatus: status, DurationMS: res.Duration.Milliseconds(),
 		Allowed: res.Summary.Allowed, Asked: res.Summary.Asked, Denied: res.Summary.Denied, AutorunChanged: changed,
 	}, "", "  ")
@@ -86,7 +95,7 @@ func (r *report) write(res session.Result, status int) error {
 	return nil
 }
 
-func (r *report) put(text []byte) error {
+func (r *File) put(text []byte) error {
 	if r.file != nil {
 		if err := r.file.Truncate(0); err != nil && !errors.Is(err, unix.EINVAL) { // a pipe has no length
 			return errors.Join(err, r.file.Close())

@@ -143,6 +143,9 @@ func secrets(t *testing.T, w *world, secure *asked) {
 	}
 }
 
+// lookWithin bounds the wait for one thing that a running command does.
+const lookWithin = 3 * time.Minute
+
 // terminal: a command of exec has a terminal of the guest's with the size of the person's, at
 // once and later.
 func terminal(t *testing.T, w *world, _ *asked) {
@@ -154,13 +157,13 @@ func terminal(t *testing.T, w *world, _ *asked) {
 		t.Fatal(err)
 	}
 	defer master.Close()
+	var text string // what came and was not looked for yet: two lines may come at once
+	buf := make([]byte, 1024)
 	until := func(want string) {
 		t.Helper()
-		if err := master.SetReadDeadline(time.Now().Add(within)); err != nil {
+		if err := master.SetReadDeadline(time.Now().Add(lookWithin)); err != nil {
 			t.Fatal(err)
 		}
-		var text string
-		buf := make([]byte, 1024)
 		for !strings.Contains(text, want) {
 			n, err := master.Read(buf)
 			text += string(buf[:n])
@@ -168,6 +171,7 @@ func terminal(t *testing.T, w *world, _ *asked) {
 				t.Fatalf("%q, %v: want %q", text, err, want)
 			}
 		}
+		_, text, _ = strings.Cut(text, want)
 	}
 	until("31 97")
 	until("/dev/pts/")

@@ -64,8 +64,15 @@ func (b *box) command(r *report, c Command, std [3]*os.File, said <-chan wire.Wo
 		return err
 	}
 	defer func() { _ = words.Close() }() // its end has been read, or the guest is gone
-	outputs, carried, err := b.carry(c, std)
-	defer let(std, carried)
+	in, err := newReading()
+	if err != nil {
+		return errors.Join(err, words.Close())
+	}
+	outputs, carried, err := b.carry(c, std, in)
+	defer func() {
+		in.end()
+		let(std, carried)
+	}()
 	if err != nil {
 		return err
 	}
@@ -130,7 +137,7 @@ func let(std [3]*os.File, streams []*yamux.Stream) {
 
 // carry opens a stream for each descriptor that is not the same terminal as one before. wait
 // waits until all that was written has been passed on.
-func (b *box) carry(c Command, std [3]*os.File) (wait func(), streams []*yamux.Stream, err error) {
+func (b *box) carry(c Command, std [3]*os.File, in *reading) (wait func(), streams []*yamux.Stream, err error) {
 	var done []chan struct{}
 	terminal := false
 	for i, f := range std {
@@ -148,10 +155,10 @@ func (b *box) carry(c Command, std [3]*os.File) (wait func(), streams []*yamux.S
 			if err := raw(f); err != nil {
 				return nil, streams, fmt.Errorf("make the terminal raw: %w", err)
 			}
-			go func() { _, _ = io.Copy(s, f) }()
+			in.of(f, func(r io.Reader) { _, _ = io.Copy(s, r) })
 			done = append(done, output(f, s))
 		case i == 0:
-			go input(s, f)
+			in.of(f, func(r io.Reader) { input(s, f, r) })
 		default:
 			done = append(done, output(f, s))
 		}
@@ -164,12 +171,12 @@ func (b *box) carry(c Command, std [3]*os.File) (wait func(), streams []*yamux.S
 }
 
 // input passes on what is to be read, until its end or until no process reads inside.
-func input(s *yamux.Stream, f *os.File) {
+func input(s *yamux.Stream, f *os.File, r io.Reader) {
 	go func() {
 		_, _ = io.Copy(io.Discard, s)
 		_ = f.Close()
 	}()
-	_, _ = io.Copy(s, f)
+	_, _ = io.Copy(s, r)
 	_ = s.Close()
 }
 

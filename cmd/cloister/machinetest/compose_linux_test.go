@@ -145,21 +145,46 @@ services:
 // push puts an image of a folder into a registry, with this program as its client.
 func push(t *testing.T, images *asked, root, as string) {
 	t.Helper()
-	var text bytes.Buffer
-	to := tar.NewWriter(&text)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.ReadFile(self)
-	if err == nil {
-		err = to.WriteHeader(&tar.Header{Name: "usr/bin/" + clientName, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg})
+	if err != nil {
+		t.Fatal(err)
 	}
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: "amd64", OS: "linux", RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{Env: []string{"PATH=/usr/bin:/bin"}}})
 	if err == nil {
-		_, err = to.Write(program)
+		img, err = mutate.AppendLayers(img, layerOf(t, root, map[string][]byte{"usr/bin/" + clientName: program}))
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	ref, err := name.ParseReference(images.Listener.Addr().String() + "/" + as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusting := images.Client().Transport.(*http.Transport).Clone()
+	trusting.TLSClientConfig.ServerName = "registry.example"
+	if err := remote.Write(ref, img, remote.WithTransport(trusting)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// layerOf is a folder as a layer of an image, with programs beside its files.
+func layerOf(t *testing.T, root string, programs map[string][]byte) v1.Layer {
+	t.Helper()
+	var text bytes.Buffer
+	to := tar.NewWriter(&text)
+	for at, program := range programs {
+		err := to.WriteHeader(&tar.Header{Name: at, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg})
+		if err == nil {
+			_, err = to.Write(program)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := filepath.WalkDir(root, func(at string, e fs.DirEntry, err error) error {
 		if err != nil || at == root {
@@ -203,21 +228,5 @@ func push(t *testing.T, images *asked, root, as string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: "amd64", OS: "linux", RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{Env: []string{"PATH=/usr/bin:/bin"}}})
-	if err == nil {
-		img, err = mutate.AppendLayers(img, layer)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := name.ParseReference(images.Listener.Addr().String() + "/" + as)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusting := images.Client().Transport.(*http.Transport).Clone()
-	trusting.TLSClientConfig.ServerName = "registry.example"
-	if err := remote.Write(ref, img, remote.WithTransport(trusting)); err != nil {
-		t.Fatal(err)
-	}
+	return layer
 }

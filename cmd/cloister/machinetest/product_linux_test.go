@@ -4,16 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,13 +61,14 @@ secrets:
 		name string
 		look func(*testing.T, *world, *asked)
 	}{
-		{"decisions", decisions}, {"approvals", approvals}, {"terminal", terminal}, {"overlay", overlay}, {"two at once", twoAtOnce},
+		{"decisions", decisions}, {"approvals", approvals}, {"terminal", terminal}, {"shell", shell}, {"script", underScript}, {"overlay", overlay}, {"two at once", twoAtOnce},
 		{"guardian killed", guardianKilled},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.look(t, w, plain) })
 	}
 	t.Run("secrets", func(t *testing.T) { secrets(t, w, secure) })
 	w.must("stop", "m")
+	t.Run("discard", func(t *testing.T) { discard(t, w) })
 	t.Logf("the looks: %v", time.Since(began).Round(time.Millisecond))
 }
 
@@ -143,51 +143,6 @@ func secrets(t *testing.T, w *world, secure *asked) {
 	}
 }
 
-// lookWithin bounds the wait for one thing that a running command does.
-const lookWithin = 3 * time.Minute
-
-// terminal: a command of exec has a terminal of the guest's with the size of the person's, at
-// once and later.
-func terminal(t *testing.T, w *world, _ *asked) {
-	ctx, stop := context.WithTimeout(context.Background(), within)
-	defer stop()
-	c := w.command(ctx, "exec", "m", "--", "sh", "-c", "trap 'stty size' WINCH; stty size; tty; while ! read line; do :; done; echo got $line; exit 6")
-	master, err := pty.StartWithSize(c, &pty.Winsize{Rows: 31, Cols: 97})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	var text string // what came and was not looked for yet: two lines may come at once
-	buf := make([]byte, 1024)
-	until := func(want string) {
-		t.Helper()
-		if err := master.SetReadDeadline(time.Now().Add(lookWithin)); err != nil {
-			t.Fatal(err)
-		}
-		for !strings.Contains(text, want) {
-			n, err := master.Read(buf)
-			text += string(buf[:n])
-			if err != nil {
-				t.Fatalf("%q, %v: want %q", text, err, want)
-			}
-		}
-		_, text, _ = strings.Cut(text, want)
-	}
-	until("31 97")
-	until("/dev/pts/")
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
-		t.Fatal(err)
-	}
-	until("40 120")
-	if _, err := io.WriteString(master, "over\n"); err != nil {
-		t.Fatal(err)
-	}
-	until("got over")
-	if err := c.Wait(); c.ProcessState.ExitCode() != 6 {
-		t.Errorf("status %v", err)
-	}
-}
-
 func overlay(t *testing.T, w *world, _ *asked) {
 	if out, status := w.sh("m", "echo two >>file && mkdir new && echo new >new/one && cat file"); status != 0 || out != "one\ntwo\n" {
 		t.Errorf("%d, %q", status, out)
@@ -207,11 +162,34 @@ func overlay(t *testing.T, w *world, _ *asked) {
 	if text, err := os.ReadFile(filepath.Join(w.project, "file")); err != nil || string(text) != "one\ntwo\n" {
 		t.Errorf("applied: %q, %v", text, err)
 	}
+	w.must("undo", "m")
+	if text, err := os.ReadFile(filepath.Join(w.project, "file")); err != nil || string(text) != "one\n" {
+		t.Errorf("taken back: %q, %v", text, err)
+	}
+	if out, status := w.sh("m", "cat file"); status != 0 || out != "one\ntwo\n" {
+		t.Errorf("inside after that: %d, %q", status, out)
+	}
 	if out, _ := w.sh("m", "{ echo x >>.envrc; } && echo written; cat .envrc"); !strings.Contains(out, "mine") {
 		t.Errorf("%q", out)
 	}
 	if text, err := os.ReadFile(filepath.Join(w.project, ".envrc")); err != nil || string(text) != "mine\n" {
 		t.Errorf("a protected file of the project is %q, %v", text, err)
+	}
+}
+
+// discard gives up what an ended machine left, and nothing of the project.
+func discard(t *testing.T, w *world) {
+	if out := w.must("diff", "m", "--name-only"); !strings.Contains(out, "new/one") {
+		t.Errorf("after the end: %q", out)
+	}
+	w.must("discard", "m")
+	if out, errs, status := w.try("diff", "m", "--name-only"); strings.Contains(out, "file") || strings.Contains(out, "new/one") {
+		t.Errorf("after it was given up: %d, %q, %s", status, out, errs)
+	}
+	for name, want := range map[string]string{"file": "one\n", ".envrc": "mine\n"} {
+		if text, err := os.ReadFile(filepath.Join(w.project, name)); err != nil || string(text) != want {
+			t.Errorf("%s of the project is %q, %v", name, text, err)
+		}
 	}
 }
 
@@ -251,44 +229,62 @@ func guardianKilled(t *testing.T, w *world, plain *asked) {
 	if pid == 0 {
 		t.Fatal("the guardian's number is not said")
 	}
-	const script = `sh -c 'until [ -e ~/go ]; do sleep 0.2; done; curl -sS -m 30 http://far.example/unguarded >~/said 2>&1; echo status $? >>~/said'`
-	if out, status := w.sh("m", script+" </dev/null >/dev/null 2>&1 & touch ~/there"); status != 0 {
-		t.Fatal(out)
+	ctx, stop := context.WithTimeout(context.Background(), within)
+	defer stop()
+	c := w.command(ctx, "exec", "m", "--", "sh", "-c",
+		"echo there; read x; curl -sS -m 30 http://far.example/unguarded; echo status $?; echo still >>kept; cat kept")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// The home inside is a folder of the person's data, so that it can be seen without a guardian.
-	there := w.find("there")
+	out := &spoken{}
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the command runs", func() bool { return strings.Contains(out.text(), "there") })
+	// The shim would have the next guardian at once.
+	settings := filepath.Join(w.dir, "config/cloister/config.yaml")
+	text, err := os.ReadFile(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("config/cloister/config.yaml", "version: nothing that a guardian starts with\n")
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("it is gone", func() bool { return unix.Kill(pid, 0) != nil })
-	if err := os.WriteFile(filepath.Join(filepath.Dir(there), "go"), nil, 0o644); err != nil {
+	if _, err := io.WriteString(in, "go\n"); err != nil {
 		t.Fatal(err)
 	}
-	said := filepath.Join(filepath.Dir(there), "said")
-	w.eventually("the command has ended", func() bool {
-		text, _ := os.ReadFile(said)
-		return strings.Contains(string(text), "status ")
-	})
-	if text, err := os.ReadFile(said); err != nil || strings.Contains(string(text), "status 0") || strings.Contains(plain.heard(), "/unguarded") {
-		t.Errorf("without a guardian: %q, %v; the server was asked: %s", text, err, plain.heard())
+	if err := c.Wait(); err != nil {
+		t.Error(err)
 	}
+	if said := out.text(); !strings.Contains(said, "status ") || strings.Contains(said, "status 0") || !strings.HasSuffix(said, "still\n") ||
+		strings.Contains(plain.heard(), "/unguarded") {
+		t.Errorf("without a guardian: %q; the server was asked: %s", said, plain.heard())
+	}
+	w.write("config/cloister/config.yaml", string(text))
 	w.eventually("the next guardian serves it", func() bool {
 		out, status := w.sh("m", "curl -sS -m 60 --fail-with-body http://far.example/again")
 		return status == 0 && out == "hello\n"
 	})
 }
 
-// find is a file of that name in the person's data.
-func (w *world) find(name string) (found string) {
-	w.t.Helper()
-	err := filepath.WalkDir(filepath.Join(w.dir, "data"), func(at string, e fs.DirEntry, err error) error {
-		if err == nil && e.Name() == name {
-			found = at
-		}
-		return nil // what is gone meanwhile is not it
-	})
-	if err != nil || found == "" {
-		w.t.Fatalf("there is no %s in the person's data: %v", name, err)
-	}
-	return found
+// spoken is what a command has written so far.
+type spoken struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *spoken) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }

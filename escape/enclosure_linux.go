@@ -41,8 +41,7 @@ func (e Enclosure) Flags() []string {
 	return []string{"--accept", "residue:microvm-emulated"}
 }
 
-// Furnish puts the images and the kernel that are there already into an instance's data folder: the kernel as a
-// copy, beside which each start keeps what it boots.
+// Furnish puts images and a kernel that are there already into an instance's data folder, the kernel as a copy.
 func (e Enclosure) Furnish(data string) error {
 	own := filepath.Join(data, "cloister")
 	err := os.MkdirAll(own, 0o700)
@@ -66,22 +65,17 @@ const (
 	Native    Column = "native"
 	WithImage Column = "image"
 	Docker    Column = "docker"
-	MicroVM   Column = "microvm" // by a word of its own: docs/microvm.md, and no column of the page
+	MicroVM   Column = "microvm"
 )
 
-// Columns are those of the page.
-func Columns() []Column { return []Column{Native, WithImage, Docker} }
-
-// kept are those of which is kept what was held.
-func kept() []Column { return append(Columns(), MicroVM) }
+// Columns are all of them.
+func Columns() []Column { return []Column{Native, WithImage, Docker, MicroVM} }
 
 // Column is where an enclosure stands in the table.
 func (e Enclosure) Column() Column {
 	switch {
-	case e.Isolation == "docker":
-		return Docker
-	case e.Isolation == "microvm":
-		return MicroVM
+	case e.Isolation == "docker", e.Isolation == "microvm":
+		return Column(e.Isolation)
 	case e.Image != "":
 		return WithImage
 	}
@@ -105,7 +99,7 @@ func ParseSeen(text string) (Seen, error) {
 			continue
 		}
 		f := strings.Split(line, "\t")
-		if len(f) != 3 || !slices.Contains(kept(), Column(f[1])) {
+		if len(f) != 3 || !slices.Contains(Columns(), Column(f[1])) {
 			return nil, fmt.Errorf("read columns: %q is no case, column and who", line)
 		}
 		for as := range strings.SplitSeq(f[2], ",") {
@@ -142,7 +136,7 @@ func (s Seen) Format(cases []Case) string {
 	var b strings.Builder
 	b.WriteString("# Attempts that were held, with their controls: the case, the kind of enclosure, as whom.\n# Written by script/test columns.\n")
 	for _, c := range cases {
-		for _, column := range kept() {
+		for _, column := range Columns() {
 			if as := s[c.ID][column]; len(as) > 0 && c.In(column) {
 				fmt.Fprintf(&b, "%s\t%s\t%s\n", c.ID, column, strings.Join(as, ","))
 			}

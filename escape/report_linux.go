@@ -125,11 +125,11 @@ func Page(cases []Case, user, root Holds, seen Seen, missing []Missing) string {
 		"one layer is left out at a time. \"Single layer\" means that without it the attempt\n" +
 		"comes off; where the attempt itself needs the layer nothing is proved, and it does\n" +
 		"not count as held. Layers and what they hold are the native driver's.\n\n" +
-		"Three kinds of cloister are tried (`escape/testdata/columns.tsv`, written by\n" +
-		"`script/test columns`): native with the host's own system, native with an image\n" +
-		"(`image:`), and containers of a Docker engine on that image (`--isolation docker`).\n" +
+		"Four kinds of cloister are tried (`escape/testdata/columns.tsv`, written by `script/test columns`,\n" +
+		"the last by docs/microvm.md): native with the host's own system, native with an image (`image:`), containers\n" +
+		"of a Docker engine on that image (`--isolation docker`), and emulated machines (`--isolation microvm`).\n" +
 		"\"Held\" means as an ordinary user and as root, and that each try came off outside.\n\n" +
-		"| case | what is tried | stopped by | native | image | docker | with one layer left out |\n|---|---|---|---|---|---|---|\n")
+		"| case | what is tried | stopped by | native | image | docker | microvm | with one layer left out |\n|---|---|---|---|---|---|---|---|\n")
 	for _, c := range cases {
 		fmt.Fprintf(&b, "| %s | %s: %s | %s |", c.ID, cell(c.Class), cell(c.Attack), cell(strings.Join(c.Layers, ", ")))
 		for _, column := range Columns() {

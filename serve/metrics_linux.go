@@ -9,15 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a sandbox uses at a moment.
-type Usage struct {
-	Time                time.Time
-	CPUs                int
-	CPU                 float64 // percent of one processor since the sandbox began
-	MemUsed, MemTotal   int64
-	DiskUsed, DiskTotal int64
-}
-
 // Usage measures the sandbox: its processes as a program inside adds them up, since an
 // ordinary user cannot know them from outside, and the disk that it shares.
 func (s *Sandbox) Usage(ctx context.Context) (Usage, error) {

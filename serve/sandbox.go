@@ -81,6 +81,15 @@ type Sandbox struct {
 	ports  map[uint16]time.Time // when requests for a port were recorded last
 }
 
+// Usage is what a sandbox uses at a moment.
+type Usage struct {
+	Time                time.Time
+	CPUs                int
+	CPU                 float64 // percent of one processor since the sandbox began
+	MemUsed, MemTotal   int64
+	DiskUsed, DiskTotal int64
+}
+
 // NotRunning is the error of a sandbox that is paused or gone.
 type NotRunning struct{ ID string }
 
@@ -167,7 +176,7 @@ func (s *Sandbox) order() (launch.Order, error) {
 		Verb: "run", Args: []string{s.host.Program, "serve", Verb, "hold"},
 		Name: r.ID, Project: s.work(), Workspace: "none", User: User,
 		Expose: []string{s.host.Program + ":ro"},
-		Memory: s.tenant.Limits.Memory, CPUs: s.tenant.Limits.CPUs,
+		Memory: s.tenant.Limits.Memory, CPUs: s.tenant.Limits.CPUs, Awaited: true,
 	}
 	o.Image, o.Isolation = r.Made.Image, r.Made.Isolation
 	if r.Made.Forbid != "" {
@@ -251,6 +260,10 @@ func (h *Host) readopt(ctx context.Context, r Record) {
 		h.Log.Info("a sandbox is gone that an earlier server had", "tenant", t.Name, "sandbox", r.ID, "error", err)
 		if err := s.discard(ctx, "its session is gone"); err != nil {
 			h.Log.Error("remove a sandbox", "tenant", t.Name, "sandbox", r.ID, "error", err)
+		} else if r.State == ended { // its session may be on its way yet: it ends by itself, and leaves its home
+			h.mu.Lock()
+			h.undone[s] = undone{"no server waits for it", time.Now().Add(StartWithin)}
+			h.mu.Unlock()
 		}
 		return
 	}

@@ -27,7 +27,7 @@ func (a *app) shimCommand() *cobra.Command {
 			}
 			f := runFlags{Order: order, reply: reply}
 			if err := order.Check(); err != nil {
-				reply.Send(failure(order.Verb, err))
+				_ = reply.Send(failure(order.Verb, err))
 				return nil
 			}
 			if order.Verb == "start" {
@@ -82,8 +82,14 @@ func announce(f *runFlags, s *session.Shim, dirs xdg.Dirs) func(error) {
 		name = grant.Name
 		return f.reply.NameLog(outputFile(dirs, name))
 	}
-	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
-	return func(err error) { f.reply.Send(failure(f.Verb, err)) }
+	end := make(chan string, 1)
+	s.End = end
+	s.Running = func() {
+		if err := f.reply.Send(launch.Answer{Name: name}); err != nil && f.Awaited {
+			end <- "who ordered it is gone"
+		}
+	}
+	return func(err error) { _ = f.reply.Send(failure(f.Verb, err)) }
 }
 
 func failure(verb string, err error) launch.Answer {

@@ -163,7 +163,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	s, dirs, err := a.shim(ctx, f, argv)
 	if err != nil {
 		if f.reply != nil {
-			f.reply.Send(failure(f.Verb, err))
+			_ = f.reply.Send(failure(f.Verb, err))
 		}
 		if _, ok := errors.AsType[*cli.UsageError](err); ok {
 			return err

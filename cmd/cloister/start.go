@@ -215,7 +215,7 @@ func asUnbuilt(err error) error {
 // hold is the process behind start: it holds the cloister and its terminal until
 // the agent ends.
 func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
-	fail := func(err error) { f.reply.Send(failure(f.Verb, err)) }
+	fail := func(err error) { _ = f.reply.Send(failure(f.Verb, err)) }
 	if f.Rejoin {
 		_, root, err := a.agentHere(ctx, f, args)
 		if err != nil {
@@ -228,7 +228,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 			fail(err)
 			return nil
 		case name != "":
-			f.reply.Send(launch.Answer{Name: name, Joined: true})
+			_ = f.reply.Send(launch.Answer{Name: name, Joined: true})
 			return nil
 		}
 	}
@@ -280,7 +280,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		door.Serve(hub, a.UID)
 		return nil
 	}
-	s.Running = func() { f.reply.Send(launch.Answer{Name: name}) }
+	s.Running = func() { _ = f.reply.Send(launch.Answer{Name: name}) }
 	summary, err := report.Open(f.Report)
 	if err != nil {
 		fail(cli.Usage("", f.Verb+": --report: %v", err))
@@ -309,7 +309,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 	if !res.Ran {
 		var running *api.Error
 		if errors.As(err, &running) && running.Code == api.CodeRunning {
-			f.reply.Send(launch.Answer{Name: running.Session, Joined: true})
+			_ = f.reply.Send(launch.Answer{Name: running.Session, Joined: true})
 			return hub.Finish(terminal.End{})
 		}
 		fail(a.withInstall(f, err, res.Notices))

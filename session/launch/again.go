@@ -26,7 +26,7 @@ func (o *Order) Again(p workspace.Project, argv []string, cedar []api.CedarFile)
 		c.Args = argv
 	}
 	c.Policy, c.Cedar = nil, cedar // what they said then
-	c.From, c.Expose, c.Refs = "", whole(c.Expose), whole(c.Refs)
+	c.Awaited, c.From, c.Expose, c.Refs = false, "", whole(c.Expose), whole(c.Refs)
 	text, err := exactjson.Marshal(c)
 	if err != nil {
 		panic(err) // an order is text and numbers, and came as JSON or becomes it anyway

@@ -74,6 +74,10 @@ type Order struct {
 	// Rejoin answers with the cloister of that project and agent where one runs.
 	Rejoin bool `json:"rejoin,omitempty"`
 
+	// Awaited ends the cloister where who ordered it is gone before it was answered that it runs: no one
+	// else knows of it.
+	Awaited bool `json:"awaited,omitempty"`
+
 	// From is the folder of a memory that the cloister goes on from, which session/memory wrote.
 	From string `json:"from,omitempty"`
 

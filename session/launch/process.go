@@ -180,17 +180,19 @@ func Receive() (Order, *Reply, error) {
 	return e.Order, &Reply{os.NewFile(answerFD, "answer"), e.Log}, nil
 }
 
-// Send answers. What comes after the first answer is not sent.
-func (r *Reply) Send(a Answer) {
+// Send answers. What comes after the first answer is not sent. Its error says that the other end is
+// gone, which only a session that is awaited ([Order.Awaited]) depends on.
+func (r *Reply) Send(a Answer) error {
 	if r.file == nil {
-		return
+		return nil
 	}
-	// The other end may be gone; the session does not depend on it.
-	if text, err := exactjson.Marshal(a); err == nil {
-		_, _ = r.file.Write(text)
+	text, err := exactjson.Marshal(a)
+	if err == nil {
+		_, err = r.file.Write(text)
 	}
 	_ = r.file.Close()
 	r.file = nil
+	return err
 }
 
 // NameLog gives the log of this process its name.

@@ -180,15 +180,6 @@ func (s *server) onCluster(image string) (namespace string) {
 	return namespace
 }
 
-func glob(t *testing.T, pattern string) []string {
-	t.Helper()
-	list, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
 // TestClusterSDK runs the programs of TestSDK, unchanged, with sandboxes that are pods.
 func TestClusterSDK(t *testing.T) {
 	for _, program := range []string{"sdk.mjs", "provider.mjs"} {

@@ -25,7 +25,12 @@ import (
 
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(needs.Cloister(m, &binary)) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == kubectlName {
+		syscall.Exit(beKubectl()) // os.Exit has the race detector wait a second
+	}
+	os.Exit(needs.Cloister(m, &binary))
+}
 
 // A server is cloister serve in an instance of its own, with two tenants.
 type server struct {
@@ -39,6 +44,7 @@ type server struct {
 	keys    map[string]string // by tenant
 	stop    func()
 	kill    func()
+	log     func() string // what it wrote; to be asked for when it is idle
 }
 
 // newServer starts a server with tenants that have no sandboxes started ahead: what a test
@@ -138,6 +144,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	s.url = "http://" + address
+	s.log = log.String
 	s.stop = func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		if err := cmd.Wait(); err != nil {

@@ -197,6 +197,7 @@ var packages = map[string]string{
 	"serve/certs":                "the server's certificate, and the next one",
 	"serve/database":             "what several servers have in common, as each of them sees it",
 	"serve/database/postgres":    "what several servers have in common, in PostgreSQL",
+	"serve/givenup":              "the sandboxes of servers that are out of touch, given up",
 	"serve/forward":              "requests for sandboxes of another server, sent on to it",
 	"serve/servertest":           "servers held to the same on files and on a database, tests only",
 	"serve/narrow":               "what a request takes away of a sandbox's network",

@@ -14,6 +14,7 @@ import (
 	"cloister/api"
 	"cloister/sandbox"
 	"cloister/serve/database"
+	"cloister/serve/givenup"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
@@ -116,8 +117,9 @@ type Host struct {
 	shut    bool
 	unknown map[*Sandbox]time.Time // what the database does not know yet, and when it learns
 	gone    map[string]time.Time   // IDs to be struck: of sandboxes that were not made
-	strays  []database.Row         // that this server was given of a lost one, and could not give up yet
 	parted  chan error             // why this server can be none of several any more
+
+	lostRows *givenup.List // of servers that are out of touch
 
 	lock *os.File
 }
@@ -135,6 +137,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
 		unknown: map[*Sandbox]time.Time{}, gone: map[string]time.Time{}, parted: make(chan error, 1),
 	}
+	h.lostRows = h.giving()
 	err = h.join(ctx)
 	if err == nil {
 		err = h.find(ctx)

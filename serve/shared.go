@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloister/serve/database"
+	"cloister/serve/givenup"
 	"cloister/serve/tenants"
 )
 
@@ -246,31 +247,27 @@ func (h *Host) Lapsed(_ context.Context, rows []database.Row) error {
 }
 
 // TakenOver ends, once of all servers, what a server had that is out of touch: its processes are on
-// that host, and their record, policy and guardian with them. What cannot be recorded is tried again.
+// that host, and their record, policy and guardian with them. The lease, whose beats call this, does not wait
+// for it.
 func (h *Host) TakenOver(ctx context.Context, rows []database.Row) {
-	h.mu.Lock()
-	rows = append(h.strays, rows...)
-	h.strays = nil
-	h.mu.Unlock()
-	for _, row := range rows {
-		h.Log.Warn("a sandbox is lost with the server that had it", "tenant", row.Tenant, "sandbox", row.ID)
-		t, err := h.Tenants.Latest(row.Tenant)
-		if err == nil {
-			err = h.configure(t)
-		}
-		if err == nil {
-			err = h.Record(ctx, row.Tenant, Act{row.ID, ActSandbox, "lost", "the server that had it is out of touch"})
-		}
-		if err == nil || errors.Is(err, tenants.ErrMissing) {
-			err = h.strike(ctx, row.ID)
-		}
-		if err != nil {
-			h.Log.Error("give up a sandbox", "tenant", row.Tenant, "sandbox", row.ID, "error", err)
-			h.mu.Lock()
-			h.strays = append(h.strays, row)
-			h.mu.Unlock()
-		}
+	for part := range h.lostRows.Parts(rows) {
+		h.wg.Go(func() { h.lostRows.Give(ctx, part) })
 	}
+}
+
+// giving is what rows are given up by.
+func (h *Host) giving() *givenup.List {
+	return &givenup.List{Log: h.Log, Strike: h.Shared.Leave,
+		Ready: func(tenant string) error {
+			t, err := h.Tenants.Latest(tenant)
+			if err != nil {
+				return err
+			}
+			return h.configure(t)
+		},
+		Record: func(ctx context.Context, r database.Row) error {
+			return h.Record(ctx, r.Tenant, Act{r.ID, ActSandbox, "lost", "the server that had it is out of touch"})
+		}}
 }
 
 // Changed writes the tenants' configurations to where their instances read them.

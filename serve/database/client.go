@@ -290,10 +290,13 @@ func (c *Client) write(ctx context.Context, method, tenant, id string, record an
 	return c.call(ctx, method, in, &out, &out.Fault)
 }
 
-// Leave strikes a sandbox that is over.
-func (c *Client) Leave(ctx context.Context, id string) error {
+// Leave strikes sandboxes that are over, MaxStruck at most.
+func (c *Client) Leave(ctx context.Context, ids ...string) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	var out Done
-	return c.call(ctx, "Leave", Write{Server: c.me, Row: Row{ID: id}}, &out, &out.Fault)
+	return c.call(ctx, "Leave", Struck{c.me, ids}, &out, &out.Fault)
 }
 
 func (c *Client) rows(ctx context.Context, method string, in Ask) ([]Row, error) {

@@ -102,6 +102,15 @@ type Write struct {
 	Created time.Time `json:"created,omitzero"` // of the tenant that its name stands for
 }
 
+// MaxStruck is how many sandboxes are struck by one call.
+const MaxStruck = 1000
+
+// Struck are sandboxes that are over.
+type Struck struct {
+	Server
+	IDs []string `json:"ids"`
+}
+
 // Done answers what gives nothing.
 type Done struct{ Fault }
 

@@ -273,10 +273,10 @@ func (m *methods) Note(in database.Write, out *database.Done) error {
 	return nil
 }
 
-// Leave strikes a sandbox that is over; one that is another's stays.
-func (m *methods) Leave(in database.Write, out *database.Done) error {
+// Leave strikes sandboxes that are over; one that is another's stays.
+func (m *methods) Leave(in database.Struck, out *database.Done) error {
 	out.Fault = m.in(func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "delete from cloister_sandboxes where id = $1 and owner = $2", in.ID, in.Place)
+		_, err := tx.ExecContext(ctx, "delete from cloister_sandboxes where id = any($1) and owner = $2", in.IDs, in.Place)
 		return err
 	})
 	return nil

@@ -12,25 +12,22 @@ import (
 	"cloister/sandbox/sandboxtest"
 )
 
-// obey makes of a guest's first process one that serves the payload: a script that it finds runs
+// obey makes of a guest's first process one that serves the payload: each script that it finds runs
 // with every privilege of the guest, behind no wall of the guest's.
 func obey() {
 	const script, said = "/tmp/obey", "/tmp/obeyed"
 	for ; ; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // in the guest, for as long as it lives
-		if _, err := os.Stat(script); err != nil {
+		if os.Rename(script, script+".sh") != nil {
 			continue
 		}
-		f, err := os.OpenFile(said, os.O_CREATE|os.O_WRONLY, 0o644)
+		f, err := os.OpenFile(said, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 		if err != nil {
 			continue
 		}
-		pid, err := syscall.ForkExec("/bin/sh", []string{"sh", script}, &syscall.ProcAttr{
+		_, _ = syscall.ForkExec("/bin/sh", []string{"sh", script + ".sh"}, &syscall.ProcAttr{
 			Dir: "/", Env: []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin"}, Files: []uintptr{f.Fd(), f.Fd(), f.Fd()},
 		})
 		f.Close()
-		if err == nil && pid > 0 {
-			return
-		}
 	}
 }
 
@@ -47,10 +44,10 @@ func asRoot(t *testing.T, h *sandboxtest.Harness, m *machine, commands ...string
 	}
 	script.WriteString("echo over\n")
 	h.Write(t, "obey", script.String())
-	if text, code := m.sh(t, "cp obey /tmp/obey.new && mv /tmp/obey.new /tmp/obey"); code != 0 {
+	if text, code := m.sh(t, "rm -f /tmp/obeyed; cp obey /tmp/obey.new && mv /tmp/obey.new /tmp/obey"); code != 0 {
 		t.Fatal(text)
 	}
-	text, _ := m.sh(t, "n=0; until grep -q ^over /tmp/obeyed || [ $n = 150 ]; do sleep 2; n=$((n+1)); done 2>/dev/null; cat /tmp/obeyed")
+	text, _ := m.sh(t, "rm -f obey; n=0; until grep -q ^over /tmp/obeyed || [ $n = 150 ]; do sleep 2; n=$((n+1)); done 2>/dev/null; cat /tmp/obeyed")
 	return text
 }
 

@@ -211,6 +211,7 @@ var packages = map[string]string{
 	"guardian/acts":              "records of what our other programs do for a session or a tenant",
 	"guardian/devices":           "what waits, for paired phones, and their answers",
 	"guardian/question":          "a question as it is put on screens",
+	"guardian/requests":          "bodies of requests, read",
 	"guardian/folders":           "where a guardian keeps what it keeps",
 	"guardian/events":            "what happened lately, for those who watch",
 	"guardian/hostcommands":      "what a session wants to have run on the host, decided",

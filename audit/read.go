@@ -66,9 +66,8 @@ type Line struct {
 // Lines is Read for who wants the record itself.
 func Lines(dir string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		r := reader{dir: dir, filter: f}
-		var err error
-		if r.keys, err = readKeys(dir); err != nil {
+		r, err := newReader(dir, f)
+		if err != nil {
 			yield(Line{}, err)
 			return
 		}
@@ -80,9 +79,8 @@ func Lines(dir string, f Filter) iter.Seq2[Line, error] {
 // Follow is Lines, then every event as it comes, until ctx ends.
 func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		r := reader{dir: dir, filter: f}
-		var err error
-		if r.keys, err = readKeys(dir); err != nil {
+		r, err := newReader(dir, f)
+		if err != nil {
 			yield(Line{}, err)
 			return
 		}
@@ -114,6 +112,11 @@ type reader struct {
 	number int   // of the segment that is open
 	line   int   // whole lines read of it
 	offset int64 // behind them
+}
+
+func newReader(dir string, f Filter) (*reader, error) {
+	keys, err := readKeys(dir)
+	return &reader{dir: dir, keys: keys, filter: f}, err
 }
 
 func (r *reader) close() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"cloister/guardian/apierror"
 	"cloister/guardian/devices"
 	"cloister/guardian/instance"
+	"cloister/guardian/requests"
 	"cloister/guardian/sessionctx"
 	"cloister/session/registry"
 	"cloister/ui/web"
@@ -245,20 +245,7 @@ func write(w http.ResponseWriter, status int, body any) {
 }
 
 // read decodes a request's body; an empty one is the zero value.
-func read[T any](r *http.Request) (T, error) {
-	var v T
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return v, api.BadRequest("read request: %v", err)
-	}
-	if len(text) == 0 {
-		return v, nil
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return v, api.BadRequest("read request: %v", err)
-	}
-	return v, nil
-}
+func read[T any](r *http.Request) (T, error) { return requests.Optional[T](r) }
 
 func (g *guardian) getStatus(http.ResponseWriter, *http.Request) (any, error) { return g.status(), nil }
 

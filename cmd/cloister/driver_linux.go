@@ -71,14 +71,7 @@ func (a *app) gvisorDriver() (sandbox.Driver, error) {
 		folders = append([]string{filepath.Dir(self)}, folders...)
 	}
 	folders = append(folders, filepath.SplitList(host.Path(a.Env.Get("PATH")))...)
-	return gvisor.New(gvisor.Options{Instance: dirs.Runtime, Folders: folders,
-		Trusted: func(path string) (string, error) {
-			found, err := host.Find(path)
-			if err == nil {
-				err = host.Trusted(path)
-			}
-			return found.Real, err
-		}}), nil
+	return gvisor.New(gvisor.Options{Instance: dirs.Runtime, Folders: folders, Trusted: host.TrustedFile}), nil
 }
 
 // sweep removes what dead sessions left on the host.

@@ -172,25 +172,16 @@ func (a *app) guardianStop() *cobra.Command {
 		Short: "Stop the guardian; sessions live on without a network",
 		Args:  cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), cli.Patience)
-			defer cancel()
-			c, err := a.Dial(ctx)
-			if errors.Is(err, client.ErrNotRunning) {
-				a.Notice("the guardian is not running")
+			running, err := a.StopGuardian(cmd.Context(), "cloister guardian stop", func(s api.Status) error {
+				if s.Sessions > 0 {
+					a.Notice("%s without a network until a guardian runs again: cloister guardian start", sessions(s.Sessions))
+				}
 				return nil
+			})
+			if err == nil && !running {
+				a.Notice("the guardian is not running")
 			}
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			s, err := c.Status(ctx)
-			if err != nil {
-				return err
-			}
-			if s.Sessions > 0 {
-				a.Notice("%s without a network until a guardian runs again: cloister guardian start", sessions(s.Sessions))
-			}
-			return cli.EndGuardian(ctx, c, s, "cloister guardian stop")
+			return err
 		},
 	}
 }

@@ -35,7 +35,8 @@ func (a *app) mcpServe() *cobra.Command {
 		Args: cli.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), f) },
 	}
-	a.orderFlags(&f.Order, c, "the agent that the cloister is for: it gets what that one needs; list, policy and audit name it")
+	a.orderFlags(&f.Order, c,
+		"the agent that the cloister is for: it gets what that one needs; list, policy and audit name it")
 	return c
 }
 

@@ -62,7 +62,8 @@ func (a *app) runCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 	}
-	a.orderFlags(&f.Order, c, "the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
+	a.orderFlags(&f.Order, c,
+		"the agent that CMD is: it gets the environment that one needs; list, policy and audit name it")
 	f.detachable(c)
 	c.Flags().BoolVar(&acp, "acp", false,
 		"CMD is an agent that an editor started: it speaks the Agent Client Protocol, and gets none of the editor's powers")
@@ -178,7 +179,8 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 // carryOut runs a shim to its end, and tells what came of it. ready is given why no
 // command ran; argv is the command as it was typed.
 func (a *app) carryOut(
-	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, summary *report.File, ready func(error),
+	ctx context.Context, f *runFlags, s *session.Shim, dirs xdg.Dirs, argv []string, summary *report.File,
+	ready func(error),
 ) error {
 	beside, err := f.dev.Start(ctx, s, func() (sandbox.Driver, error) { return a.driverNamed(f.Isolation) })
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"cloister/api/client"
+	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/images"
 	"cloister/guardian/folders"
@@ -172,24 +172,13 @@ func (a *app) removeTrees(ctx context.Context, d xdg.Dirs) error {
 
 // lastGuardian ends the guardian and waits for its last word.
 func (a *app) lastGuardian(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, cli.Patience)
-	defer cancel()
-	c, err := a.Dial(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
+	_, err := a.StopGuardian(ctx, "cloister uninstall", func(s api.Status) error {
+		if s.Sessions > 0 {
+			return cli.Hinted(errors.New("uninstall: a cloister has begun meanwhile"), "stop them first: cloister stop --all")
+		}
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Sessions > 0 {
-		return cli.Hinted(errors.New("uninstall: a cloister has begun meanwhile"), "stop them first: cloister stop --all")
-	}
-	return cli.EndGuardian(ctx, c, s, "cloister uninstall")
+	})
+	return err
 }
 
 // removeFolder removes a folder of ours, whatever modes programs left in it. One that

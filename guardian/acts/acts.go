@@ -8,14 +8,13 @@ package acts
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/guardian/requests"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/termsafe"
 	"cloister/policy"
@@ -31,18 +30,6 @@ type Service struct {
 // maxShown bounds each text of a record, in bytes.
 const maxShown = 4 << 10
 
-func read[T any](r *http.Request) (T, error) {
-	var v T
-	text, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(text, &v)
-	}
-	if err != nil {
-		return v, api.BadRequest("read request: %v", err)
-	}
-	return v, nil
-}
-
 // tenantKinds are what may be recorded of a tenant.
 var tenantKinds = []string{
 	audit.Exec, audit.TenantAdd, audit.TenantStop, audit.TenantRemove,
@@ -52,7 +39,7 @@ var tenantKinds = []string{
 
 // Tenant records what cloister serve is about to do for the tenant of this instance.
 func (s *Service) Tenant(r *http.Request) (any, error) {
-	in, err := read[api.TenantRecord](r)
+	in, err := requests.Read[api.TenantRecord](r)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +65,7 @@ func (s *Service) Tenant(r *http.Request) (any, error) {
 // Editor records what an agent wanted of the editor that started it, or what that editor
 // brings. Of the editor's powers a cloister's agent has none.
 func (s *Service) Editor(r *http.Request) (any, error) {
-	req, err := read[api.EditorUse](r)
+	req, err := requests.Read[api.EditorUse](r)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +103,7 @@ func editorKind(method string) audit.Kind {
 // Files records what a command that joined a session did with files and programs: it has
 // happened.
 func (s *Service) Files(r *http.Request) (any, error) {
-	list, err := read[[]api.FileEvent](r)
+	list, err := requests.Read[[]api.FileEvent](r)
 	if err != nil {
 		return nil, err
 	}

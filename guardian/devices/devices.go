@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/guardian/question"
+	"cloister/guardian/requests"
 	"cloister/ui/phone"
 )
 
@@ -72,7 +72,7 @@ func wire(d phone.Device) api.Device {
 
 // Pair makes a code.
 func (s *Service) Pair(r *http.Request) (any, error) {
-	req, err := read[api.PairRequest](r)
+	req, err := requests.Read[api.PairRequest](r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Service) Pairing(*http.Request) (any, error) { return pairing(s.door.Pa
 
 // Finish takes the person's word on the device that waits.
 func (s *Service) Finish(r *http.Request) (any, error) {
-	req, err := read[api.PairWord](r)
+	req, err := requests.Read[api.PairWord](r)
 	if err != nil {
 		return nil, err
 	}
@@ -125,18 +125,6 @@ func (s *Service) record(r *http.Request, kind audit.Kind, action string, d phon
 	return s.o.Record(context.WithoutCancel(r.Context()), audit.Event{
 		Kind: kind, Action: action, Resource: d.Name, Reason: "key " + d.ID()[:8], Verdict: "allow",
 	})
-}
-
-func read[T any](r *http.Request) (T, error) {
-	var v T
-	text, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(text, &v)
-	}
-	if err != nil {
-		return v, api.BadRequest("read request: %v", err)
-	}
-	return v, nil
 }
 
 // desk gives devices what waits.

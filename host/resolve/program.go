@@ -124,6 +124,15 @@ func (r *Resolver) Trusted(path string) error {
 	return nil
 }
 
+// TrustedFile is where a file lies that no one else could have chosen or written.
+func (r *Resolver) TrustedFile(path string) (string, error) {
+	found, err := r.Find(path)
+	if err == nil {
+		err = r.Trusted(path)
+	}
+	return found.Real, err
+}
+
 // Path keeps of a PATH the folders from which programs of the host may be run.
 func (r *Resolver) Path(list string) string {
 	var out []string

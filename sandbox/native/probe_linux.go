@@ -16,6 +16,21 @@ import (
 	"cloister/sandbox/seccomp"
 )
 
+// Walls are the guarantees of an enclosure that its probe, once passed, shows: whoever builds
+// it, root's helper or this user.
+func Walls() []sandbox.Guarantee {
+	return []sandbox.Guarantee{
+		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only",
+			Evidence: "probe: / and /usr refuse writing"},
+		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect",
+			Evidence: "gate sockets were made inside and handed out"},
+		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(seccomp.Allowed)),
+			Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
+		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits",
+			Evidence: "probe: all sets read back empty"},
+	}
+}
+
 // Probe builds a small enclosure and looks at what it could keep. Nothing is
 // believed from a version number alone: the enclosure is started.
 func (d *Driver) Probe(ctx context.Context) sandbox.Report {
@@ -48,18 +63,10 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 	}
 	level := built.Level
 	add(built)
-	for _, g := range []sandbox.Guarantee{
-		{Name: "file view", By: "mount namespace on a tmpfs root; protected paths read-only",
-			Evidence: "probe: / and /usr refuse writing"},
-		{Name: "no way out but the gate", By: "network namespace without an interface; nftables redirect",
-			Evidence: "gate sockets were made inside and handed out"},
-		{Name: "kernel surface", By: fmt.Sprintf("seccomp, %d calls allowed", len(seccomp.Allowed)),
-			Evidence: "probe: io_uring, vsock, packet sockets, mount, unshare refused"},
-		{Name: "no privileges", By: "empty capability sets, no_new_privs, locked securebits",
-			Evidence: "probe: all sets read back empty"},
+	for _, g := range append(Walls(), []sandbox.Guarantee{
 		{Name: "process limit", By: "RLIMIT_NPROC in the cloister's own user namespace",
 			Evidence: strconv.Itoa(plan.DefaultPids) + " unless said"},
-	} {
+	}...) {
 		g.Level = level
 		if level != sandbox.Enforced {
 			g.Evidence = "not tried: the enclosure could not be built"

@@ -51,15 +51,10 @@ func New(list *List, root, data string, accept bool) *Tree {
 // Project protects what programs of the host run or obey by themselves, and hides what
 // speaks for them.
 func (t *Tree) Project(hide, protect []string, outer []Outer) error {
-	l, err := t.rules(hide, protect, outer)
+	l, f, err := t.search(hide, protect, outer)
 	if err != nil {
 		return err
 	}
-	f := l.run(t.data)
-	if err := t.bounds(f); err != nil {
-		return err
-	}
-	t.Close(f.shut)
 	for _, a := range autoRun() {
 		if err := t.Path(a.path, a.absent); err != nil {
 			return err
@@ -81,18 +76,28 @@ func (t *Tree) Project(hide, protect []string, outer []Outer) error {
 	return t.patterns(l, f)
 }
 
-// Sockets hides what speaks for programs of the host, with what a person's rules name,
-// and protects nothing else: no file of the project is written on the host.
-func (t *Tree) Sockets(hide, protect []string, outer []Outer) error {
+// search finds what of a project is protected, hidden or not looked at, and closes the folders
+// of the last kind.
+func (t *Tree) search(hide, protect []string, outer []Outer) (*search, found, error) {
 	l, err := t.rules(hide, protect, outer)
 	if err != nil {
-		return err
+		return nil, found{}, err
 	}
 	f := l.run(t.data)
 	if err := t.bounds(f); err != nil {
-		return err
+		return nil, found{}, err
 	}
 	t.Close(f.shut)
+	return l, f, nil
+}
+
+// Sockets hides what speaks for programs of the host, with what a person's rules name,
+// and protects nothing else: no file of the project is written on the host.
+func (t *Tree) Sockets(hide, protect []string, outer []Outer) error {
+	l, f, err := t.search(hide, protect, outer)
+	if err != nil {
+		return err
+	}
 	for _, rel := range f.sockets {
 		t.Cover(sandbox.Protect{File: true, Yields: true}, rel)
 	}

@@ -176,6 +176,29 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
+// StopGuardian ends the guardian that runs and waits for its last record, if may has nothing
+// against it; running is false where there is none.
+func (a *App) StopGuardian(ctx context.Context, why string, may func(api.Status) error) (running bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	c, err := a.Dial(ctx)
+	if errors.Is(err, client.ErrNotRunning) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	if err == nil {
+		err = may(s)
+	}
+	if err != nil {
+		return true, err
+	}
+	return true, EndGuardian(ctx, c, s, why)
+}
+
 // EndGuardian asks a guardian to stop and waits until its process has ended: until
 // then it holds the instance, and may still write its last record.
 func EndGuardian(ctx context.Context, c *client.Client, s api.Status, why string) error {

@@ -15,8 +15,9 @@ import (
 )
 
 // planServices needs the gate's namespaces, which are Linux's.
-func (*Commands) planServices(context.Context, *launch.Order, lookedAt, image.Image, xdg.Dirs, sandbox.Driver) (*beside.Plan,
-	error) {
+func (*Commands) planServices(
+	context.Context, *launch.Order, lookedAt, image.Image, xdg.Dirs, sandbox.Driver,
+) (*beside.Plan, error) {
 	return nil, cli.Hinted(errors.New("only Linux can start services"), "the agent alone: --image IMAGE")
 }
 

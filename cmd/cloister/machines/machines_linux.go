@@ -51,13 +51,8 @@ func Driver(a *cli.App) (*microvm.Driver, error) {
 	}
 	return microvm.New(microvm.Options{
 		Instance: dirs.Runtime, Kernel: folder(dirs), Program: self, Path: filepath.SplitList(host.Path(a.Env.Get("PATH"))),
-		Trusted: func(path string) (string, error) {
-			found, err := host.Find(path)
-			if err == nil {
-				err = host.Trusted(path)
-			}
-			return found.Real, err
-		}}), nil
+		Trusted: host.TrustedFile,
+	}), nil
 }
 
 // setup installs a kernel and tries it.

@@ -41,8 +41,7 @@ for at the terminal; otherwise it is not.`,
 			if err != nil {
 				return err
 			}
-			name, id := nameAt(args[0])
-			h, w, err := a.handHere(name)
+			h, w, id, err := a.handAt(args[0])
 			if err != nil {
 				return err
 			}

@@ -128,8 +128,7 @@ What they are now is kept as a checkpoint first.`,
 		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, id := nameAt(args[0])
-			h, w, err := a.handHere(name)
+			h, w, id, err := a.handAt(args[0])
 			if err != nil {
 				return err
 			}
@@ -184,8 +183,7 @@ the parent's words of policy and none of its answers. It needs --isolation gviso
 			if err != nil {
 				return err
 			}
-			name, id := nameAt(args[0])
-			h, w, err := a.handHere(name)
+			h, w, id, err := a.handAt(args[0])
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,7 @@ given up.`,
 }
 
 func (a *Commands) compareOne(ctx context.Context, arg, command string) (_ *compare.Side, err error) {
-	name, at := nameAt(arg)
-	h, w, err := a.handHere(name)
+	h, w, at, err := a.handAt(arg)
 	if err != nil {
 		return nil, err
 	}

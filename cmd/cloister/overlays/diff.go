@@ -28,8 +28,7 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	name, at := nameAt(name)
-	h, w, err := a.handHere(name)
+	h, w, at, err := a.handAt(name)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -118,6 +118,13 @@ func (a *Commands) handHere(name string) (*kept.Hand, *store.Workspace, error) {
 	return h, w, err
 }
 
+// handAt is handHere for NAME[@CHECKPOINT].
+func (a *Commands) handAt(text string) (h *kept.Hand, w *store.Workspace, checkpoint string, err error) {
+	name, checkpoint := nameAt(text)
+	h, w, err = a.handHere(name)
+	return h, w, checkpoint, err
+}
+
 func (a *Commands) recordState(ctx context.Context, r api.StateRecord) error {
 	c, err := a.Ensure(ctx)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"cloister/session/kept"
 	"cloister/state/store"
 )
 
@@ -68,18 +69,18 @@ func (a *Commands) letGoOn(ctx context.Context, use *store.Use) error {
 	if !use.HeldStill() {
 		return nil
 	}
-	h, err := a.hand()
-	if err != nil {
-		return err
-	}
-	w, err := h.Store.Lock(use.Name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.GoOn(h.Freezer(ctx, use.Name)), w.Close())
+	return a.locked(use, func(h *kept.Hand, w *store.Workspace) error { return w.GoOn(h.Freezer(ctx, use.Name)) })
 }
 
 func (a *Commands) saveQuiet(ctx context.Context, use *store.Use) error {
+	return a.locked(use, func(h *kept.Hand, w *store.Workspace) error {
+		_, err := h.SaveByItself(ctx, w, "nothing was written for a while", "")
+		return err
+	})
+}
+
+// locked does something to a workspace that no one else acts on meanwhile.
+func (a *Commands) locked(use *store.Use, do func(*kept.Hand, *store.Workspace) error) error {
 	h, err := a.hand()
 	if err != nil {
 		return err
@@ -88,6 +89,5 @@ func (a *Commands) saveQuiet(ctx context.Context, use *store.Use) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.SaveByItself(ctx, w, "nothing was written for a while", "")
-	return errors.Join(err, w.Close())
+	return errors.Join(do(h, w), w.Close())
 }

@@ -37,11 +37,7 @@ and nothing outside the project is touched.`,
 }
 
 func (a *Commands) cleanProject(ctx context.Context, args []string, dry, yes bool) error {
-	d, err := a.Dirs()
-	if err != nil {
-		return err
-	}
-	k, p, err := a.NamedProject(d, args)
+	_, k, p, err := a.named(args)
 	if err != nil {
 		return err
 	}

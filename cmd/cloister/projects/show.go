@@ -26,6 +26,7 @@ import (
 	"cloister/devcontainer/trust"
 	"cloister/internal/linediff"
 	"cloister/internal/xdg"
+	"cloister/workspace"
 	"cloister/workspace/homes"
 	"cloister/workspace/projects"
 
@@ -40,6 +41,14 @@ type Commands struct{ *cli.App }
 func (a *Commands) Command() *cobra.Command {
 	return cli.Group("project", "List, show, edit, trust and forget projects",
 		a.projectList(), a.projectShow(), a.projectEdit(), a.projectTrust(), a.projectClean(), a.projectRemove())
+}
+
+// named is the project that was typed, or else the current folder's, with Cloister's folders.
+func (a *Commands) named(args []string) (d xdg.Dirs, k projects.Known, p workspace.Project, err error) {
+	if d, err = a.Dirs(); err == nil {
+		k, p, err = a.NamedProject(d, args)
+	}
+	return d, k, p, err
 }
 
 // listedProject is one line of the list.
@@ -147,11 +156,7 @@ func (a *Commands) projectShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [NAME|DIR]", Short: "Show one project", Args: cli.Args(0, 1), ValidArgsFunction: a.CompleteProjects,
 		RunE: func(_ *cobra.Command, args []string) error {
-			d, err := a.Dirs()
-			if err != nil {
-				return err
-			}
-			k, p, err := a.NamedProject(d, args)
+			d, k, p, err := a.named(args)
 			if err != nil {
 				return err
 			}
@@ -199,11 +204,7 @@ change waits for another trust.`,
 }
 
 func (a *Commands) trust(args []string) error {
-	d, err := a.Dirs()
-	if err != nil {
-		return err
-	}
-	_, p, err := a.NamedProject(d, args)
+	d, _, p, err := a.named(args)
 	if err != nil {
 		return err
 	}
@@ -251,11 +252,7 @@ func (a *Commands) projectEdit() *cobra.Command {
 		Use: "edit [NAME|DIR]", Short: "Edit your own settings for a project, in $EDITOR", Args: cli.Args(0, 1),
 		ValidArgsFunction: a.CompleteProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.Dirs()
-			if err != nil {
-				return err
-			}
-			_, p, err := a.NamedProject(d, args)
+			d, _, p, err := a.named(args)
 			if err != nil {
 				return err
 			}
@@ -285,11 +282,7 @@ func (a *Commands) projectRemove() *cobra.Command {
 private home, unless --home is given.`,
 		Args: cli.Args(1, 1), ValidArgsFunction: a.CompleteProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.Dirs()
-			if err != nil {
-				return err
-			}
-			k, _, err := a.NamedProject(d, args)
+			d, k, _, err := a.named(args)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,12 +55,12 @@ var parts = []part{
 }
 
 // The plan of a run without arguments. What needs processors only runs at the lowest
-// priority beside what mostly waits, groups one after the other and the parts of one side
-// by side; what measures time runs alone at the end. Containers mostly wait, and the attacks
-// compute meanwhile. The bench in its short form measures nothing: it shows that it works.
+// priority beside what mostly waits: first the tests that drive the product, then the others
+// beside containers and attacks. What measures time runs alone at the end. The bench in its
+// short form measures nothing: it shows that it works.
 var (
 	background = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
-	foreground = [][]string{{"test user"}, {"docker", "escape", "bench"}}
+	besideRest = []string{"docker", "escape", "bench"}
 	alone      = []string{"start"}
 )
 
@@ -121,13 +120,15 @@ func (r *runner) everything() {
 		low.nice = true
 		low.parts(background)
 	})
-	for _, group := range foreground {
-		var parts []func()
-		for _, name := range group {
-			parts = append(parts, func() { r.parts(strings.Fields(name)) })
-		}
-		together(parts...)
+	var others []job
+	r.timed("tests that drive the product", func() { others, _ = r.driving(true, true) }) // a failure counts
+	rest := []func(){func() {
+		r.timed("other tests", func() { r.inOrder(others, othersAtOnce) })
+	}}
+	for _, name := range besideRest {
+		rest = append(rest, func() { r.parts([]string{name}) })
 	}
+	together(rest...)
 	beside.Wait()
 	r.again()
 	r.parts(alone)
@@ -137,15 +138,17 @@ func (r *runner) everything() {
 // which mostly wait.
 func (r *runner) parts(names []string) {
 	if len(names) == 2 && names[0] == "test" && names[1] == "user" {
-		names = []string{"test user"}
+		r.timed("test user", func() { r.tests(true, true) })
+		return
 	}
 	for _, name := range names {
-		began := time.Now()
-		if name == "test user" {
-			r.tests(true, true)
-		} else {
-			find(name).check(r)
-		}
-		r.say("----  %s: %d s\n", name, int(time.Since(began).Seconds()))
+		r.timed(name, func() { find(name).check(r) })
 	}
+}
+
+// timed runs a part and says how long it took.
+func (r *runner) timed(name string, check func()) {
+	began := time.Now()
+	check()
+	r.say("----  %s: %d s\n", name, int(time.Since(began).Seconds()))
 }

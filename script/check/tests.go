@@ -60,22 +60,29 @@ func (r *runner) user() {
 }
 
 // tests runs each package's test program: as who started this, and those that depend
-// on the user once more as an ordinary one. Those that drive the product mostly wait, so
-// that the other programs are built beside them.
+// on the user once more as an ordinary one.
 func (r *runner) tests(asRoot, asUser bool) {
+	if others, ok := r.driving(asRoot, asUser); ok {
+		r.inOrder(others, othersAtOnce)
+	}
+}
+
+// driving runs the tests that drive the product. They mostly wait, so that the programs of
+// the others are built beside them; the others are returned.
+func (r *runner) driving(asRoot, asUser bool) (others []job, ok bool) {
 	asUser = asUser && r.root
 	packages, ok := r.packages()
 	if !ok {
-		return
+		return nil, false
 	}
 	var compiled, installed bool
 	together(
 		func() { compiled = r.drivingPrograms(packages) && r.product() },
 		func() { installed = r.agents() && (!asUser || r.machine.tree()) }) // mostly waits for a registry
 	if !compiled || !installed {
-		return
+		return nil, false
 	}
-	var driving, others []job
+	var driving []job
 	add := func(j job) {
 		if aboveAll[j.pkg] != "" {
 			driving = append(driving, j)
@@ -100,9 +107,7 @@ func (r *runner) tests(asRoot, asUser bool) {
 	low.nice = true
 	go func() { built <- low.otherPrograms(packages) }()
 	r.inOrder(driving, drivingAtOnce)
-	if <-built {
-		r.inOrder(others, othersAtOnce)
-	}
+	return others, <-built
 }
 
 // inOrder runs jobs, the slowest first.

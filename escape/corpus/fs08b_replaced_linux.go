@@ -77,6 +77,9 @@ func fs08b() escape.Case {
 				held("make a sample executable", func() error { return os.Chmod(git+"/hooks/pre-push.sample", 0o777) }),
 				held("a file without a name in hooks", func() error {
 					fd, err := fdOf(git+"/hooks", unix.O_TMPFILE|unix.O_WRONLY)
+					if errors.Is(err, unix.EOPNOTSUPP) {
+						return escape.ErrNothing // files from elsewhere, as a machine has them, all have names
+					}
 					if err != nil {
 						return err
 					}

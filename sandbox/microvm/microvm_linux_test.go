@@ -196,6 +196,22 @@ var cases = []struct {
 			t.Errorf("what the host wrote is %q inside", text)
 		}
 	}},
+	{"locks of files", func(t *testing.T, _ *sandboxtest.Harness, m *machine, _ *gate) {
+		text, code := m.sh(t, `python3 -c '
+import fcntl, threading
+a, b = open("file"), open("file")
+fcntl.flock(a, fcntl.LOCK_EX)
+try:
+    fcntl.flock(b, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("held")
+threading.Timer(0.3, a.close).start()
+fcntl.flock(b, fcntl.LOCK_EX)
+print("waited")' 2>&1`)
+		if text != "held\nwaited\n" || code != 0 {
+			t.Errorf("%q, %d", text, code)
+		}
+	}},
 	{"protected paths", func(t *testing.T, h *sandboxtest.Harness, m *machine, _ *gate) {
 		tries := "for c in 'echo x >.envrc' 'rm -f .envrc' 'mv .envrc y' 'echo x >x && mv x .envrc' 'mkdir .git/hooks' 'ln .envrc l' " +
 			"'rm -rf .git && mkdir .git'; do sh -c \"$c\" 2>/dev/null && echo \"$c\"; done; true"

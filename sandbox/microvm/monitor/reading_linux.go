@@ -27,7 +27,8 @@ func newReading() (*reading, error) {
 
 // of has do read a file, until its end or that of all.
 func (in *reading) of(f *os.File, do func(io.Reader)) {
-	from := polled{f: f, fds: [2]unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(in.r.Fd()), Events: unix.POLLIN}}}
+	from := polled{f: f, fds: [2]unix.PollFd{
+		{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(in.r.Fd()), Events: unix.POLLIN}}}
 	in.over.Go(func() { do(from) })
 }
 

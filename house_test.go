@@ -305,6 +305,7 @@ var packages = map[string]string{
 	"sandbox/docker/engine":      "an engine's API over its socket",
 	"sandbox/docker/definition":  "an image's definition as it is read here and by the engine",
 	"sandbox/docker/refuse":      "what an engine cannot do for a cloister",
+	"sandbox/docker/judged":      "containers judged by the kernel",
 	"sandbox/docker/inside":      "what runs in the containers before the command does",
 	"sandbox/gate/lay":           "a gate made by plain system calls",
 	"sandbox/kubernetes":         "the driver whose cloisters are pods",

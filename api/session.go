@@ -49,6 +49,8 @@ type SessionRequest struct {
 	// Closed are the statements of Cedar files about files and programs that the
 	// session's view keeps, by their rules.
 	Closed []string `json:"closed,omitempty"`
+	// Reports says that the session closes nothing: what is forbidden is reported, and let pass.
+	Reports bool `json:"reports,omitempty"`
 	// Writable are host folders besides the project that the session can write:
 	// no program of theirs runs on the host for it.
 	Writable []string `json:"writable,omitempty"`

@@ -228,7 +228,7 @@ func (l *live) recordStart(req api.SessionRequest) error {
 			return err
 		}
 	}
-	if req.Resume != nil {
+	if req.Resume != nil || req.Reports {
 		return nil
 	}
 	return l.RecordClosed(l.ctx, req.Accepted)

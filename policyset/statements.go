@@ -29,12 +29,12 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 		if st.Hold == policy.InKernel {
 			if err := available(); err != nil {
 				a.Hold, a.By = policy.Unkept.String(), ""
-				a.Why += "; the kernel could, in native, but here it does not: " + err.Error()
+				a.Why += "; the kernel could, in native and docker, but here it does not: " + err.Error()
 				if u, ok := errors.AsType[*sandbox.Unsupported](err); ok && u.Fix != "" {
 					a.Why += " (" + u.Fix + ")"
 				}
 			} else {
-				a.By, a.Why = a.By+", in native", ""
+				a.By, a.Why = a.By+", in "+levels(), ""
 			}
 		}
 		if a.Hold == policy.Unkept.String() {
@@ -44,6 +44,14 @@ func StatementsOf(s *policy.Snapshot) (list []api.Statement, residue []string) {
 		list = append(list, a)
 	}
 	return list, residue
+}
+
+// levels are those whose sessions the kernel judges for this user.
+func levels() string {
+	if judge.AvailableToEngine() == nil {
+		return "native and docker"
+	}
+	return "native"
 }
 
 // Check is what the configuration in dir, with more Cedar files, comes to. The

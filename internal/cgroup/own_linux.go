@@ -46,6 +46,20 @@ func besideOf(uid int) (string, error) {
 // Own is the group of version 2 that this process is in.
 func Own() (string, error) { return ownOf("") }
 
+// PathOf is the group of version 2 that a process is in, as this process sees it.
+func PathOf(pid int) (string, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("find control group: %w", err)
+	}
+	for controllers, path := range memberships(text) {
+		if controllers == "" {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("process %d is in no control group of version 2", pid)
+}
+
 // ownOf is the group that this process is in, of a controller; of version 2 without one.
 func ownOf(controller string) (string, error) {
 	text, err := os.ReadFile("/proc/self/cgroup")

@@ -224,7 +224,7 @@ func all(action string) Held {
 
 // list keeps a permit: what it speaks of is permitted where a permit names it, and nowhere else.
 func list(action string, paths []Path) Held {
-	h := Held{Means: List, Why: "only native with Landlock, or with the kernel's judge, has lists"}
+	h := Held{Means: List, Why: "only native, or docker with the kernel's judge, has lists"}
 	h.By = "a list, weakly (Landlock): no other file is opened to read or to write, but names and attributes are seen, " +
 		"and " +
 		"what was opened before is"

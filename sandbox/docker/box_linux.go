@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -91,6 +92,8 @@ type box struct {
 	keeper      inside.Line
 	command     inside.Line
 	term        *relay.Terminal
+	judged      func() error // before the command is let go; nil where the kernel judges nothing
+	last        io.Closer    // closed when all of it has ended; nil where there is nothing to close
 
 	mu    sync.Mutex
 	ended bool
@@ -122,6 +125,11 @@ func (b *box) launch(c inside.Command, std *standard) error {
 			}
 		case m.Ready:
 			ready = true
+			if b.judged != nil {
+				if err := b.judged(); err != nil {
+					return b.stopped(err)
+				}
+			}
 			if err := b.command.Say(inside.Message{Go: true}); err != nil {
 				return b.stopped(fmt.Errorf("start docker: %w", err))
 			}
@@ -198,6 +206,9 @@ func (b *box) listen() {
 		}
 		errs = append(errs, b.removed())
 	}
+	if b.last != nil {
+		errs = append(errs, b.last.Close()) // what was judged is reported, and what was written has arrived
+	}
 	if b.term != nil {
 		b.term.Finish()
 	}
@@ -242,15 +253,19 @@ func (o *doors) after(err error) error {
 // attendGate ends the box when a path can no longer be protected.
 func (b *box) attendGate() {
 	m, err := b.keeper.Hear()
+	if err == nil && m.Failed != nil {
+		b.lose(m.Failed)
+		return
+	}
+	b.lose(errors.New("the gate's container was ended from outside: nothing keeps the protected paths"))
+}
+
+// lose ends the box for a reason, unless it has ended.
+func (b *box) lose(why error) {
 	b.mu.Lock()
 	over := b.ended
 	if !over {
-		switch {
-		case err == nil && m.Failed != nil:
-			b.lost = m.Failed
-		default:
-			b.lost = errors.New("the gate's container was ended from outside: nothing keeps the protected paths")
-		}
+		b.lost = errors.Join(b.lost, why)
 	}
 	b.mu.Unlock()
 	if !over {

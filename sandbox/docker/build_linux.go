@@ -16,6 +16,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/definition"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/docker/refuse"
 	"cloister/sandbox/gate"
 )
 
@@ -199,7 +200,7 @@ func (d *Driver) border(ctx context.Context, a *api, b Build, program string) (*
 		case err != nil:
 			return br, fmt.Errorf("the build's gate ended early (%s)", a.state(context.WithoutCancel(ctx), br.id))
 		case m.Failed != nil:
-			return br, explain(m.Failed)
+			return br, refuse.Explained(m.Failed)
 		case m.Gate:
 			g, err := takeGate(br.line)
 			if err == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"cloister/internal/cgroup"
@@ -15,8 +14,6 @@ import (
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/docker/refuse"
 	"cloister/sandbox/gate"
-
-	"golang.org/x/sys/unix"
 )
 
 // meet waits for the first process and the gate, and has the gate build.
@@ -144,7 +141,7 @@ func (st *start) hearGate(ctx context.Context, b *box, w sandbox.Wiring) error {
 		}
 		switch {
 		case m.Failed != nil:
-			return explain(m.Failed)
+			return refuse.Explained(m.Failed)
 		case m.Peers:
 			files, err := b.keeper.Take(st.spec.Peers.Sockets())
 			if err != nil {
@@ -172,31 +169,4 @@ func takeGate(c inside.Line) (sandbox.Gate, error) {
 		return sandbox.Gate{}, err
 	}
 	return sandbox.GateOf(files), nil
-}
-
-// explain adds what would help to what the gate says.
-func explain(f *inside.Failure) error {
-	switch {
-	case strings.Contains(f.Text, inside.LayOverlay):
-		return &sandbox.Unsupported{
-			Guarantee: "overlay workspace",
-			Reason:    "start docker: " + f.Text,
-			Fix: "the engine's kernel must have overlayfs (modprobe overlay), and Cloister's data folder and the project " +
-				"lie on file systems that it can lie on: ext4, xfs, btrfs or tmpfs, not itself an overlay; or use --workspace live",
-		}
-	case strings.Contains(f.Text, "show folders") && f.Errno == int(unix.EINVAL):
-		return &sandbox.Unsupported{
-			Guarantee: "file ownership",
-			Reason:    f.Text,
-			Fix: "the file system under it has no id-mapped mounts (Linux 5.12 and ext4, xfs, btrfs, tmpfs have): " +
-				"run cloister as an ordinary user there",
-		}
-	case f.Errno == int(unix.EPERM):
-		return &sandbox.Unsupported{
-			Guarantee: "mount view",
-			Reason:    f.Text,
-			Fix:       "a security module or the engine's configuration keeps the gate from its work: see cloister doctor",
-		}
-	}
-	return f
 }

@@ -11,6 +11,7 @@ import (
 
 	"cloister/internal/cgroup"
 	"cloister/sandbox"
+	"cloister/sandbox/docker/judged"
 	"cloister/sandbox/docker/refuse"
 )
 
@@ -115,6 +116,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		g.Level = sandbox.Enforced
 		add(g)
 	}
+	add(judged.Guarantee())
 	apparmor := sandbox.Guarantee{Name: "AppArmor", By: "the engine's docker-default on the agent's container",
 		Level: sandbox.Enforced, Evidence: "the engine offers it"}
 	if !i.has("apparmor") {

@@ -17,6 +17,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/docker/judged"
 	"cloister/sandbox/docker/refuse"
 	"cloister/sandbox/gate"
 	"cloister/sandbox/plan"
@@ -87,19 +88,7 @@ func (st *start) container(role string) string {
 // by side: that the agent's joined the gate's would cost the half again of what
 // docker run costs, one after the other (docs/decisions/0015).
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (_ sandbox.Box, err error) {
-	if len(s.Judged) > 0 || s.InKernel {
-		return nil, &sandbox.Unsupported{
-			Guarantee: "files and programs judged by the kernel",
-			Reason:    "start docker: only cloisters of native are judged so", Fix: "use --isolation native, as root",
-		}
-	}
-	if s.Permits.Any() {
-		return nil, &sandbox.Unsupported{
-			Guarantee: "lists of files and programs",
-			Reason:    "start docker: only cloisters of native have them", Fix: "use --isolation native",
-		}
-	}
-	if err := refuse.Binds(s.Binds); err != nil {
+	if err := errors.Join(judged.Refuse(s, w), refuse.Binds(s.Binds)); err != nil {
 		return nil, err
 	}
 	std, err := takeStandard(w)
@@ -145,6 +134,9 @@ func (st *start) undo(ctx context.Context) error {
 		f.Close()
 	}
 	err := st.removeAll(ctx)
+	if st.box != nil && st.box.last != nil {
+		err = errors.Join(err, st.box.last.Close())
+	}
 	st.a.Close()
 	switch {
 	case st.doors == nil:
@@ -364,6 +356,13 @@ func (st *start) finish(ctx context.Context, b *box, w sandbox.Wiring) error {
 	if err := <-built; err != nil {
 		return fmt.Errorf("start docker: %w", err)
 	}
+	if judged.Wanted(st.spec) {
+		// What the command is given has arrived by then, and nothing of the payload has run.
+		b.judged = func() (err error) {
+			b.last, err = judged.Begin(ctx, st.spec, w, judged.Container{PID: b.pid, ID: b.agent}, b.lose)
+			return err
+		}
+	}
 	if err := b.launch(st.command(), st.std); err != nil {
 		return err
 	}
@@ -396,7 +395,18 @@ func commandOf(s sandbox.Spec, u inside.User, tty [3]bool) inside.Command {
 
 // Exec runs one more command in a box that another process may own: by the socket
 // of its session, without the engine.
-func (d *Driver) Exec(ctx context.Context, _ sandbox.Handle, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+func (d *Driver) Exec(
+	ctx context.Context, _ sandbox.Handle, s sandbox.Spec, w sandbox.Wiring,
+) (_ sandbox.Box, err error) {
+	w, pipes, err := judged.Piped(s, w)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, pipes.Close())
+		}
+	}()
 	std, err := takeStandard(w)
 	if err != nil {
 		return nil, err
@@ -426,10 +436,14 @@ func (d *Driver) Exec(ctx context.Context, _ sandbox.Handle, s sandbox.Spec, w s
 		return nil, fmt.Errorf("join cloister: %w", err)
 	}
 	s.Protect = nil // the host may have taken one away just now, which the keeper mends
+	if judged.Wanted(s) {
+		b.judged, b.last = func() error { return judged.Kept(b.pid) }, pipes
+	}
 	if err := b.launch(commandOf(s, who, std.tty), std); err != nil {
 		b.hangUp()
 		return nil, err
 	}
+	pipes.Given()
 	b.begin()
 	return b, nil
 }

@@ -12,6 +12,7 @@
 package judge
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -33,6 +34,23 @@ const (
 // libraries are where programs find code to map. A list of programs leaves mapping there; the view
 // lets nothing be written in them.
 var libraries = []string{"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib"}
+
+// Nowhere stands in a Spec's Root.Dir where the files of the box's root have no path on the host.
+const Nowhere = "-"
+
+// Guarantee is what doctor says of a judge, by why it is not there.
+func Guarantee(missing error) sandbox.Guarantee {
+	g := sandbox.Guarantee{Name: "files and programs by object", By: "BPF LSM; elsewhere the view alone"}
+	if missing == nil {
+		g.Level, g.Evidence = sandbox.Enforced, "a program was attached to a security hook, and is gone"
+		return g
+	}
+	g.Evidence = missing.Error()
+	if u, ok := errors.AsType[*sandbox.Unsupported](missing); ok {
+		g.Evidence, g.Fix = u.Reason, u.Fix
+	}
+	return g
+}
 
 // policyOf is what a Spec says is judged as rules, and the names of these by their paths.
 func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
@@ -146,6 +164,8 @@ func below(s sandbox.Spec, name string) string {
 		}
 	}
 	switch {
+	case s.Root.Dir == Nowhere && best < 0:
+		return ""
 	case best >= 0:
 		b := s.Binds[best]
 		return path.Join(string(b.Source), strings.TrimPrefix(name, string(b.Target)))

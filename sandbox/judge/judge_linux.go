@@ -8,11 +8,13 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"cloister/internal/cgroup"
+	"cloister/internal/realpath"
 	"cloister/kernel/lsm"
 	"cloister/kernel/lsm/service"
 	"cloister/sandbox"
@@ -25,6 +27,7 @@ type Kernel struct{ programs *lsm.Kernel } // nil: by root's service
 type Judge struct {
 	session  session
 	reported chan struct{} // closed when the last event was reported
+	root     sandbox.Root  // where the host has the box's own files
 
 	mu    sync.Mutex
 	names map[string]string // of rules, by their paths
@@ -72,6 +75,34 @@ func Available() error {
 		return unsupported(err)
 	}
 	return unsupported(grouped(func(string) error { return nil }))
+}
+
+// ofRoot refuses a user's containers: they lie in control groups of root's engine.
+func ofRoot() error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	return &sandbox.Unsupported{
+		Guarantee: "files and programs judged by the kernel",
+		Reason:    "a user's containers lie in control groups of root's engine, which root's service judges for no user",
+		Fix:       "run as root, or use --isolation native",
+	}
+}
+
+// AvailableToEngine is Available for containers of an engine.
+func AvailableToEngine() error {
+	if err := ofRoot(); err != nil {
+		return err
+	}
+	return Available()
+}
+
+// LoadForEngine is Load for containers of an engine.
+func LoadForEngine() (*Kernel, error) {
+	if err := ofRoot(); err != nil {
+		return nil, err
+	}
+	return Load()
 }
 
 // grouped tries something with a control group like those of boxes.
@@ -173,7 +204,7 @@ func (k *Kernel) Begin(
 	if err := absent(session.Apply(pid, p), s); err != nil {
 		return nil, errors.Join(err, session.Close())
 	}
-	j := &Judge{session: session, names: names, reported: make(chan struct{})}
+	j := &Judge{session: session, names: names, reported: make(chan struct{}), root: s.Root}
 	go j.watch(newTeller(tell), lost)
 	return j, nil
 }
@@ -181,6 +212,7 @@ func (k *Kernel) Begin(
 // Apply has the kernel judge by other statements from now on, in one step. After an error the earlier
 // ones rule on in whole.
 func (j *Judge) Apply(s sandbox.Spec) error {
+	s.Root = j.root
 	p, names := policyOf(s)
 	for i := range p.Rules {
 		p.Rules[i].Maybe = p.Rules[i].Maybe || p.Rules[i].Own // the view covers it
@@ -266,6 +298,9 @@ func (j *Judge) event(e lsm.Event) (sandbox.FileEvent, bool) {
 	out := sandbox.FileEvent{
 		When: e.When, Op: e.Op.String(), Path: e.Path, Rule: j.rule(e), Program: e.Program, PID: e.PID,
 		Argv: e.Words, Let: e.Let,
+	}
+	if dir := string(j.root.Dir); dir != "" && realpath.Inside(e.Path, dir) {
+		out.Path = path.Join("/", strings.TrimPrefix(e.Path, dir)) // as it is called inside
 	}
 	if e.More > 0 && len(out.Argv) > 0 {
 		out.Argv = append(out.Argv, fmt.Sprintf("… %d more", e.More))

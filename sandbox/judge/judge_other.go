@@ -26,6 +26,12 @@ func Kept(string) error { return Available() }
 // Load says the same.
 func Load() (*Kernel, error) { return nil, Available() }
 
+// AvailableToEngine says the same.
+func AvailableToEngine() error { return Available() }
+
+// LoadForEngine says the same.
+func LoadForEngine() (*Kernel, error) { return Load() }
+
 // Close does nothing.
 func (*Kernel) Close() error { return nil }
 

@@ -95,20 +95,15 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 // judgeGuarantees are about statements of files and programs: which tier keeps them here, and what
 // would raise it.
 func judgeGuarantees(abi int) (byObject, lists sandbox.Guarantee) {
-	byObject = sandbox.Guarantee{Name: "files and programs by object", By: "BPF LSM; elsewhere the view alone"}
 	lists = sandbox.Guarantee{Name: "lists of files and programs", By: "BPF LSM"}
 	err := judge.Available()
+	byObject = judge.Guarantee(err)
 	if err == nil {
-		byObject.Level, byObject.Evidence = sandbox.Enforced, "a program was attached to a security hook, and is gone"
 		if os.Geteuid() != 0 {
 			byObject.Evidence = "root's service attaches the programs (cloister lsm status)"
 		}
 		lists.Level, lists.Evidence = sandbox.Enforced, "the same programs; a reload changes them while a cloister runs"
 		return byObject, lists
-	}
-	byObject.Evidence = err.Error()
-	if u, ok := errors.AsType[*sandbox.Unsupported](err); ok {
-		byObject.Evidence, byObject.Fix = u.Reason, u.Fix
 	}
 	lists.By, lists.Level, lists.Fix = "Landlock", sandbox.Partial, byObject.Fix
 	lists.Evidence = "names and attributes are seen, a loader runs what may be read; a reload waits for the next cloister"

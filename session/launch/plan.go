@@ -69,6 +69,7 @@ type Plan struct {
 	Cedar   []api.CedarFile
 	Closed  []string // the rules of statements that the view keeps, or the kernel
 	found   globs.Found
+	reports bool // the mode closes nothing, and has reported what is forbidden
 	// Judge keeps Judged; nil where the kernel does not judge. The shim closes it.
 	Judge  *judge.Kernel
 	Judged []sandbox.Judged
@@ -126,6 +127,7 @@ func (p Plan) Request(o Order, argv []string) api.SessionRequest {
 		Name: o.Name, Agent: o.Agent, Mode: o.Mode, Workspace: o.Workspace, Command: argv,
 		Allow: o.Allow, Deny: o.Deny, Network: !o.NoNetwork, Accepted: o.Accepted(),
 		Cedar: p.Cedar, Narrow: o.Narrow, Closed: p.Closed, Publish: p.Publish, Writable: p.writable(),
+		Reports: p.reports,
 	}
 }
 

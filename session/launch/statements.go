@@ -2,6 +2,7 @@ package launch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,11 +29,47 @@ func (p *Plan) close(o Order, f Facts) error {
 		return err
 	}
 	p.View.Root = string(f.Root.Dir)
-	if f.Isolation == "native" && (len(list) > 0 || o.mode(f) != policy.Enforce.String()) {
-		p.Judge, _ = judge.Load() // doctor says why not; without it the view keeps what it can, and the recorder tells
+	if len(list) > 0 || o.mode(f) != policy.Enforce.String() {
+		p.load(o, f, list)
 	}
 	p.keep(o, f, list)
 	return nil
+}
+
+// load has the kernel judge, where the driver can have it. Where the kernel cannot, the start goes on in
+// another tier, and says so where a statement would be kept by the better one.
+func (p *Plan) load(o Order, f Facts, list []policy.Statement) {
+	var err error
+	switch f.Isolation {
+	case native:
+		p.Judge, err = judge.Load()
+	case inContainers:
+		p.Judge, err = judge.LoadForEngine()
+	}
+	given := o.gave()
+	kept := func(st policy.Statement) bool { return !given(&st) }
+	if err != nil && slices.ContainsFunc(list, kept) {
+		p.Notices = append(p.Notices, unjudged(f.Isolation, err))
+	}
+}
+
+// inContainers is the level besides native whose sessions the kernel's judge can rule.
+const inContainers = "docker"
+
+// unjudged says in one line that the kernel does not judge, why, and what would have it do so.
+func unjudged(isolation string, why error) string {
+	instead := "the view and Landlock keep what they can of the statements about files and programs"
+	if isolation != native {
+		instead = "the view alone keeps what it can of the statements about files and programs"
+	}
+	text := "the kernel does not judge this session, and " + instead + ": " + why.Error()
+	if u, ok := errors.AsType[*sandbox.Unsupported](why); ok {
+		text = "the kernel does not judge this session, and " + instead + ": " + u.Reason
+		if u.Fix != "" {
+			text += "; to have it: " + u.Fix
+		}
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // cedar are the files that say what is kept.
@@ -68,19 +105,19 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 	// What the kernel itself can judge it judges besides what the view hides: other names
 	// of the same object, and what no view could keep.
 	mode := o.mode(f)
-	if f.Isolation == "native" { // elsewhere the statement is a residue, which the guardian refuses
-		permits, rules := permitted(list, o.Accepted())
+	watches, judged := config.Isolation(f.Isolation).Watches(), p.Judge != nil
+	if f.Isolation == native || judged { // elsewhere the statement is a residue, which the guardian refuses
+		permits, rules := permitted(f.looked(list), o.Accepted())
 		p.Closed, p.Watched.Permits = append(p.Closed, rules...), permits
 		if mode == policy.Enforce.String() {
 			p.Permits = permits
 		}
 	}
-	watches := config.Isolation(f.Isolation).Watches()
-	if watches && mode != policy.Enforce.String() {
+	if (watches || judged) && mode != policy.Enforce.String() {
 		p.watch(list, mode == policy.Record.String())
 		return
 	}
-	judged, given := p.Judge != nil, o.gave()
+	given := o.gave()
 	p.Watched.Kept = true
 	// A name may be that of several statements: one that is kept does not speak for one that is not.
 	var unkept []string
@@ -95,7 +132,9 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		switch {
 		case judged:
 			p.judge(st)
-			p.byName(st, given)
+			if watches {
+				p.byName(st, given)
+			}
 		case watches && !slices.Contains(o.Accepted(), st.Residue()):
 			p.Watched.Rules = append(p.Watched.Rules, judgedOf(st)...)
 		}
@@ -178,6 +217,16 @@ func permitted(list []policy.Statement, accepted []string) (sandbox.Permits, []s
 	return out, rules
 }
 
+// looked are the statements without those whose programs' digests are not looked at here.
+func (f Facts) looked(list []policy.Statement) []policy.Statement {
+	if f.Isolation == native {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(st policy.Statement) bool {
+		return slices.ContainsFunc(st.Permitted, func(one policy.PermittedPath) bool { return one.Digest != "" })
+	})
+}
+
 // judge has the kernel keep a statement, of patterns what they name now.
 func (p *Plan) judge(st policy.Statement) {
 	p.Judged = append(p.Judged, slices.DeleteFunc(judgedOf(st), func(j sandbox.Judged) bool { return j.Glob })...)
@@ -227,7 +276,7 @@ func (p *Plan) expand(list []policy.Statement, f Facts, given func(*policy.State
 // watch has statements reported of and not kept: the mode is shadow or record, in which
 // everything is let pass.
 func (p *Plan) watch(list []policy.Statement, all bool) {
-	p.Watched.Programs, p.Watched.All = true, all
+	p.Watched.Programs, p.Watched.All, p.reports = true, all, true
 	for _, st := range list {
 		if st.Hold == policy.InView || st.Hold == policy.InKernel {
 			p.Closed = append(p.Closed, st.Rule)

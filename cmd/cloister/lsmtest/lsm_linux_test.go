@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,18 +117,37 @@ const statements = `@id("no-tools") forbid (principal, action == Action::"Proces
 `
 
 // TestGuest boots the newest of the kernels that CLOISTER_LSM_KERNELS names: older ones have
-// no Landlock that native would do with.
+// no Landlock that native would do with. Containers are tried on each of them.
 func TestGuest(t *testing.T) {
 	list := strings.Split(os.Getenv("CLOISTER_LSM_KERNELS"), ":")
 	if list[0] == "" {
 		t.Skip("CLOISTER_LSM_KERNELS names no kernels: script/test lsm")
 	}
-	console := needs.Guest{Kernel: list[len(list)-1], Files: map[string]string{"bin/cloister": binary}, Run: guestTests()}.Boot(t)
+	alone := "^" + containersTest + "$"
+	if guestTests() != alone {
+		boot(t, needs.Guest{Kernel: list[len(list)-1], Files: map[string]string{"bin/cloister": binary}, Run: guestTests()})
+	}
+	if ok, err := regexp.MatchString(guestTests(), containersTest); err != nil || !ok {
+		return
+	}
+	for _, kernel := range list {
+		g := needs.Guest{Kernel: kernel, Modules: []string{"overlay.ko", "loop.ko"}, Run: alone}
+		t.Run("containers on "+g.Release(t), func(t *testing.T) {
+			g.Files = engineFiles(t)
+			g.Files["bin/cloister"] = binary
+			boot(t, g)
+		})
+	}
+}
+
+func boot(t *testing.T, g needs.Guest) {
+	t.Helper()
+	console := g.Boot(t)
 	if !strings.Contains(console, "@@ ended 0") {
 		t.Errorf("the guest's tests failed:\n%s", console)
 	}
 	for line := range strings.Lines(console) {
-		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "@@ ") {
+		if strings.HasPrefix(strings.TrimSpace(line), "--- ") || strings.HasPrefix(line, "@@ ") {
 			t.Log(strings.TrimRight(line, "\n"))
 		}
 	}

@@ -1,0 +1,191 @@
+package judged
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/cgroup"
+	"cloister/sandbox"
+	"cloister/sandbox/judge"
+)
+
+// Wanted reports whether the kernel's judge is what keeps or tells of files and programs.
+func Wanted(s sandbox.Spec) bool { return s.InKernel || len(s.Judged) > 0 }
+
+// Refuse refuses a Spec of which something would be kept by nothing.
+func Refuse(s sandbox.Spec, w sandbox.Wiring) error {
+	switch {
+	case Wanted(s) && w.Judge == nil:
+		return unjudged("nothing judges them")
+	case s.Permits.Any() && !s.InKernel:
+		return &sandbox.Unsupported{
+			Guarantee: "lists of files and programs",
+			Reason:    "start docker: in containers the kernel's judge alone keeps them, and it is not there",
+			Fix:       "see cloister doctor, or use --isolation native",
+		}
+	}
+	return nil
+}
+
+// unjudged refuses a container of which the kernel's judge would not be asked.
+func unjudged(reason string) error {
+	return &sandbox.Unsupported{
+		Guarantee: "files and programs judged by the kernel", Reason: "start docker: " + reason,
+		Fix: "run as root, with an engine that gives each container a control group of version 2; start it anew",
+	}
+}
+
+// Container is one that runs nothing but the first process and the one that becomes the command.
+type Container struct {
+	PID int    // of the first process
+	ID  string // as the engine names it
+}
+
+// Begin has the kernel judge everything in a container's control group. lost is called once if it is
+// not judged any more, when all inside was ended.
+func Begin(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, c Container, lost func(error)) (io.Closer, error) {
+	group, err := groupOf(c)
+	if err != nil {
+		return nil, unjudged(err.Error())
+	}
+	if err := c.lasting(s); err != nil {
+		return nil, err
+	}
+	s.Root.Dir = sandbox.HostPath(c.root())
+	return w.Judge(ctx, group, c.PID, s, func(why error) {
+		// The kernel has it since 5.14. Elsewhere the engine ends what stands still already.
+		_ = cgroup.Set(filepath.Join(group, "cgroup.kill"), "1")
+		lost(why)
+	})
+}
+
+// Kept says why a command that enters the container of a process is not judged; nil where it is.
+func Kept(pid int) error {
+	at, err := cgroup.PathOf(pid)
+	for ; err == nil && at != "/" && at != "."; at = filepath.Dir(at) {
+		if judge.Kept(filepath.Join(cgroup.Root, at)) == nil {
+			return nil
+		}
+	}
+	return unjudged("the kernel's judge of this session is gone")
+}
+
+// groupOf is the folder of the control group that a container has of its own: the topmost that is called
+// after it. The engine has what it executes in there in it as well, or in one below.
+func groupOf(c Container) (string, error) {
+	at, err := cgroup.PathOf(c.PID)
+	if err != nil {
+		return "", err
+	}
+	parts := strings.Split(at, "/")
+	own := slices.IndexFunc(parts, func(part string) bool { return c.ID != "" && strings.Contains(part, c.ID) })
+	if own < 0 {
+		return "", fmt.Errorf("the engine gave the container no control group of its own: it is in %s", at)
+	}
+	dir := filepath.Join(append([]string{cgroup.Root}, parts[:own+1]...)...)
+	return dir, alone(dir, c.PID)
+}
+
+// alone refuses a control group that has other processes than those of a container.
+func alone(dir string, pid int) error {
+	var space, own unix.Stat_t
+	if err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/ns/pid", &space); err != nil {
+		return err
+	}
+	found := false
+	err := filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() != "cgroup.procs" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for one := range strings.FieldsSeq(string(text)) {
+			err := unix.Stat("/proc/"+one+"/ns/pid", &own)
+			if err == nil && own.Ino != space.Ino || one == "0" {
+				return fmt.Errorf("process %s in %s is none of the container's", one, filepath.Dir(name))
+			}
+			found = found || one == strconv.Itoa(pid)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s is not the container's control group as this process sees it", dir)
+	}
+	return err
+}
+
+// root is where this process sees the root of a container's view, for what the view covers in it: engines mount
+// it on the host first.
+func (c Container) root() string {
+	var theirs, ours unix.Stat_t
+	if unix.Stat("/proc/"+strconv.Itoa(c.PID)+"/root/.", &theirs) != nil {
+		return judge.Nowhere
+	}
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return judge.Nowhere
+	}
+	device := fmt.Sprintf("%d:%d", unix.Major(theirs.Dev), unix.Minor(theirs.Dev))
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line) // proc(5)
+		if len(fields) < 5 || fields[2] != device || strings.Contains(fields[4], `\`) {
+			continue // of another file system: what does not answer is not looked at
+		}
+		if unix.Stat(fields[4], &ours) == nil && ours.Dev == theirs.Dev && ours.Ino == theirs.Ino {
+			return fields[4]
+		}
+	}
+	return judge.Nowhere
+}
+
+// passing are file systems whose server may give an old name a new inode, which would be without its label.
+var passing = map[int64]string{
+	unix.FUSE_SUPER_MAGIC: "FUSE", unix.NFS_SUPER_MAGIC: "NFS", unix.V9FS_MAGIC: "9p", unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.CIFS_SUPER_MAGIC: "SMB", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_FS_MAGIC: "AFS",
+}
+
+// lasting refuses a rule that the kernel alone would keep, of an object whose inode does not stay.
+func (c Container) lasting(s sandbox.Spec) error {
+	top, err := unix.Open("/proc/"+strconv.Itoa(c.PID)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("start docker: look at the container's files: %w", err)
+	}
+	defer unix.Close(top)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for _, j := range s.Judged {
+		if j.Covered {
+			continue
+		}
+		fd, err := unix.Openat2(top, string(j.Path), &how)
+		if err != nil {
+			continue // what the kernel cannot judge for that is refused by its judge
+		}
+		var st unix.Statfs_t
+		err = unix.Fstatfs(fd, &st)
+		unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("start docker: look at %s: %w", j.Path, err)
+		}
+		if kind := passing[int64(st.Type)]; kind != "" {
+			return &sandbox.Unsupported{
+				Guarantee: "the rule " + j.Rule,
+				Reason:    fmt.Sprintf("start docker: %s lies on %s, whose files do not keep their inodes", j.Path, kind),
+				Fix:       "have it lie on a file system of this machine, or take the statement out",
+			}
+		}
+	}
+	return nil
+}
+
+// Guarantee reports whether the kernel judges containers of this process, in native's words.
+func Guarantee() sandbox.Guarantee { return judge.Guarantee(judge.AvailableToEngine()) }

@@ -65,6 +65,9 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 		}
 	}
 	for _, j := range judged {
+		if j.Glob {
+			continue // what it names is there beside it
+		}
 		r := lsm.Rule{Path: path.Clean(string(j.Path)), Forbid: rights(j.Read, j.Write, j.Exec)}
 		r.Own = j.Covered && p.Mode == lsm.Enforce // in the other modes nothing is covered
 		if r.Own {

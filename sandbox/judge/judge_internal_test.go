@@ -74,6 +74,27 @@ func TestPolicyOfLists(t *testing.T) {
 	}
 }
 
+// A pattern is no path, and what the box's own root has is found where the host has it, or left to the view.
+func TestPolicyOfPatternsAndRoots(t *testing.T) {
+	s := sandbox.Spec{
+		Binds:  []sandbox.Bind{{Source: "/src/p", Target: "/p"}},
+		Judged: []sandbox.Judged{{Path: "*.key", Glob: true}, {Path: "/p/x", Covered: true}, {Path: "/etc/x", Covered: true}, {Path: "/etc/y"}},
+	}
+	for root, want := range map[sandbox.HostPath][]string{
+		"": {"/src/p/x", "/etc/x", "/etc/y"}, "/merged": {"/src/p/x", "/merged/etc/x", "/etc/y"}, Nowhere: {"/src/p/x", "/etc/y"},
+	} {
+		s.Root.Dir = root
+		p, _ := policyOf(s)
+		var got []string
+		for _, r := range p.Rules {
+			got = append(got, r.Path)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("root %q: %s", root, diff)
+		}
+	}
+}
+
 // What the kernel tells is said in the words of the recorder; the box's own files and libraries are left out.
 func TestUses(t *testing.T) {
 	for _, c := range []struct {

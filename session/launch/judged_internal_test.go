@@ -33,6 +33,8 @@ func TestKeptInContainers(t *testing.T) {
 @id("list") permit (principal, action == Action::"FileOpen", resource in Dir::"/work");
 @id("digest") permit (principal, action == Action::"ProcessExec", resource == Program::"/usr/bin/make@sha256:` +
 		strings.Repeat("0", 64) + `");
+@id("not-this") forbid (principal, action == Action::"ProcessExec", resource == Program::"/usr/bin/make@sha256:` +
+		strings.Repeat("0", 64) + `");
 @id("pattern") forbid (principal, action == Action::"FileOpen", resource in Glob::"**/*.key");
 @id("asks") @ask permit (principal, action == Action::"FileOpen", resource == File::"/work/asked");`)}})
 	if err != nil {

@@ -130,6 +130,7 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 			continue // nothing holds a call there: it is a residue, which the guardian refuses
 		}
 		switch {
+		case judged && byDigest(st) && f.Isolation != native: // what it is was not looked at
 		case judged:
 			p.judge(st)
 			if watches {

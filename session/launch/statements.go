@@ -114,7 +114,7 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 		}
 	}
 	if (watches || judged) && mode != policy.Enforce.String() {
-		p.watch(list, mode == policy.Record.String())
+		p.watch(f.looked(list), mode == policy.Record.String())
 		return
 	}
 	given := o.gave()
@@ -224,7 +224,8 @@ func (f Facts) looked(list []policy.Statement) []policy.Statement {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(st policy.Statement) bool {
-		return slices.ContainsFunc(st.Permitted, func(one policy.PermittedPath) bool { return one.Digest != "" })
+		return byDigest(st) ||
+			slices.ContainsFunc(st.Permitted, func(one policy.PermittedPath) bool { return one.Digest != "" })
 	})
 }
 

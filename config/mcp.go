@@ -11,28 +11,44 @@ import (
 
 // MCP says which MCP servers there are, and what of them may be used.
 type MCP struct {
-	Servers []MCPServer `json:"servers" jsonschema:"MCP servers whose every call is judged. A tool, prompt or resource that no list names is denied."`
+	// MCP servers whose every call is judged. A tool, prompt or resource that no list names is denied.
+	Servers []MCPServer `json:"servers"`
 }
 
 // MCPServer is one server: reached at a URL, or a command that the guardian runs
 // on the host and offers inside at http://NAME.mcp.internal/mcp.
 type MCPServer struct {
-	Name    string            `json:"name" jsonschema:"What it is called in rules, questions and the record; the host of its url where absent."`
-	URL     string            `json:"url" jsonschema:"Where it is reached. The host need not be allowed besides."`
-	Command []string          `json:"command" jsonschema:"A program with its arguments that speaks MCP on stdin and stdout. It runs on the host, with your rights, outside every project."`
-	Env     map[string]string `json:"env" jsonschema:"Variables of that program, besides PATH, HOME and LANG."`
+	// What it is called in rules, questions and the record; the host of its url where absent.
+	Name string `json:"name"`
+	// Where it is reached. The host need not be allowed besides.
+	URL string `json:"url"`
+	// A program with its arguments that speaks MCP on stdin and stdout. It runs on the host, with your
+	// rights, outside every project.
+	Command []string `json:"command"`
+	// Variables of that program, besides PATH, HOME and LANG.
+	Env map[string]string `json:"env"`
 
-	AllowTools []string `json:"allow_tools" jsonschema:"Tools that may be called. * is any text."`
-	AskTools   []string `json:"ask_tools" jsonschema:"Tools that a person is asked about, each time."`
-	DenyTools  []string `json:"deny_tools" jsonschema:"Tools that may not be called. It wins."`
-	Prompts    []string `json:"prompts" jsonschema:"Prompts that may be used. * is any text."`
-	Resources  []string `json:"resources" jsonschema:"URIs of resources that may be read. * is any text: docs://*."`
+	// Tools that may be called. * is any text.
+	AllowTools []string `json:"allow_tools"`
+	// Tools that a person is asked about, each time.
+	AskTools []string `json:"ask_tools"`
+	// Tools that may not be called. It wins.
+	DenyTools []string `json:"deny_tools"`
+	// Prompts that may be used. * is any text.
+	Prompts []string `json:"prompts"`
+	// URIs of resources that may be read. * is any text: docs://*.
+	Resources []string `json:"resources"`
 
-	Sampling    MCPWord `json:"sampling" jsonschema:"Whether it may ask the agent's model; deny unless said."`
-	Elicitation MCPWord `json:"elicitation" jsonschema:"Whether it may ask the agent's user; deny unless said."`
-	Roots       MCPWord `json:"roots" jsonschema:"Whether it may ask for the agent's folders, of which only those in the project are told; deny unless said."`
+	// Whether it may ask the agent's model; deny unless said.
+	Sampling MCPWord `json:"sampling"`
+	// Whether it may ask the agent's user; deny unless said.
+	Elicitation MCPWord `json:"elicitation"`
+	// Whether it may ask for the agent's folders, of which only those in the project are told; deny
+	// unless said.
+	Roots MCPWord `json:"roots"`
 
-	Arguments MCPRecord       `json:"arguments" jsonschema:"What the record has of a call's arguments: their digest, or also their text."`
+	// What the record has of a call's arguments: their digest, or also their text.
+	Arguments MCPRecord       `json:"arguments"`
 	Place     source.Position `json:"-"`
 }
 

@@ -23,8 +23,10 @@ const ProjectFile = ".cloister.yaml"
 // that are the whole machine's: where names are dialled and what signs them, how
 // long a person is asked.
 type Project struct {
-	Version    int          `json:"version" jsonschema:"Version of this file's format. Only 1 exists."`
-	Root       string       `json:"root" jsonschema:"The host path of the project; in projects/NAME.yaml only."`
+	// Version of this file's format. Only 1 exists.
+	Version int `json:"version"`
+	// The host path of the project; in projects/NAME.yaml only.
+	Root       string       `json:"root"`
 	Defaults   Defaults     `json:"defaults"`
 	Image      string       `json:"image"`
 	Proxy      ProjectProxy `json:"proxy"`

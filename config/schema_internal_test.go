@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -45,6 +50,11 @@ func makeSchema() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make schema: %w", err)
 	}
+	docs, err := fieldDocs()
+	if err != nil {
+		return nil, err
+	}
+	describe(s, reflect.TypeFor[Config](), docs)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Cloister configuration"
 	optional(s)
@@ -53,6 +63,58 @@ func makeSchema() ([]byte, error) {
 		return nil, fmt.Errorf("write schema: %w", err)
 	}
 	return append(out, '\n'), nil
+}
+
+// fieldDocs are the first paragraphs of the comments of this package's fields, by TYPE.FIELD: what
+// a person is told of a key. Further paragraphs are for readers of the code.
+func fieldDocs() (map[string]string, error) {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		return nil, err
+	}
+	docs := map[string]string{}
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			t, is := n.(*ast.TypeSpec)
+			if !is {
+				return true
+			}
+			if of, is := t.Type.(*ast.StructType); is {
+				for _, f := range of.Fields.List {
+					first, _, _ := strings.Cut(f.Doc.Text(), "\n\n")
+					for _, name := range f.Names {
+						docs[t.Name.Name+"."+name.Name] = strings.Join(strings.Fields(first), " ")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return docs, nil
+}
+
+// describe puts what the comments say into a schema of a type.
+func describe(s *jsonschema.Schema, t reflect.Type, docs map[string]string) {
+	switch {
+	case t.Kind() == reflect.Slice && s.Items != nil:
+		describe(s.Items, t.Elem(), docs)
+	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
+		describe(s.AdditionalProperties, t.Elem(), docs)
+	case t.Kind() == reflect.Pointer:
+		describe(s, t.Elem(), docs)
+	case t.Kind() == reflect.Struct:
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if p := s.Properties[name]; p != nil {
+				p.Description = docs[t.Name()+"."+f.Name]
+				describe(p, f.Type, docs)
+			}
+		}
+	}
 }
 
 func oneOf(words []string) *jsonschema.Schema {

@@ -12,22 +12,37 @@ import (
 
 // Secret binds one secret of the vault to a place of requests.
 type Secret struct {
-	Name    string   `json:"name" jsonschema:"The name of a secret in the vault."`
-	Hosts   []string `json:"hosts" jsonschema:"The hosts that it may go to, over TLS: names, or *.NAME."`
-	Ports   []uint16 `json:"ports" jsonschema:"Ports, 443 unless said."`
-	Methods []string `json:"methods" jsonschema:"Methods of the requests that it may go into."`
-	Paths   []string `json:"paths" jsonschema:"Paths of the requests that it may go into: /acme/tool.git/**."`
-	Header  string   `json:"header" jsonschema:"The header that it goes into, Authorization unless said."`
-	Format  string   `json:"format" jsonschema:"How the header is written, {} being the secret: Bearer {}."`
-	Query   string   `json:"query" jsonschema:"The key of the query that it goes into, instead of a header."`
-	Body    bool     `json:"body" jsonschema:"true: it goes into the body, instead of a header."`
+	// The name of a secret in the vault.
+	Name string `json:"name"`
+	// The hosts that it may go to, over TLS: names, or *.NAME.
+	Hosts []string `json:"hosts"`
+	// Ports, 443 unless said.
+	Ports []uint16 `json:"ports"`
+	// Methods of the requests that it may go into.
+	Methods []string `json:"methods"`
+	// Paths of the requests that it may go into: /acme/tool.git/**.
+	Paths []string `json:"paths"`
+	// The header that it goes into, Authorization unless said.
+	Header string `json:"header"`
+	// How the header is written, {} being the secret: Bearer {}.
+	Format string `json:"format"`
+	// The key of the query that it goes into, instead of a header.
+	Query string `json:"query"`
+	// true: it goes into the body, instead of a header.
+	Body bool `json:"body"`
+	// aws: the secret is an access key of Amazon's services, and requests that are signed with its
+	// placeholder are signed anew.
+	//
 	// Of an access key, instead of a place: what it signs.
-	Sign     Sign     `json:"sign" jsonschema:"aws: the secret is an access key of Amazon's services, and requests that are signed with its placeholder are signed anew."`
-	Services []string `json:"services" jsonschema:"The services that requests are signed for: s3, dynamodb, bedrock."`
-	Regions  []string `json:"regions" jsonschema:"The regions that requests are signed for, any unless said."`
-	Use      Use      `json:"use" jsonschema:"allow, ask a person first, or deny."`
-	// Env are the variables inside that hold the placeholder.
-	Env   []string        `json:"env" jsonschema:"The variables inside that hold the placeholder, the name of the secret unless said."`
+	Sign Sign `json:"sign"`
+	// The services that requests are signed for: s3, dynamodb, bedrock.
+	Services []string `json:"services"`
+	// The regions that requests are signed for, any unless said.
+	Regions []string `json:"regions"`
+	// allow, ask a person first, or deny.
+	Use Use `json:"use"`
+	// The variables inside that hold the placeholder, the name of the secret unless said.
+	Env   []string        `json:"env"`
 	Place source.Position `json:"-"`
 }
 

@@ -142,7 +142,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		Restate: plan.Restater(f.Order, facts),
 		Limits:  f.dev.Limit(plan.Limits), Root: root, Path: g.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javastore.OfHost(),
-		Sums: filepath.Join(dirs.Runtime, "java.sum"),
+		Sums:   filepath.Join(dirs.Runtime, "java.sum"),
 		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
 		Denied: []string{folders.Socket(dirs), folders.Audit(dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,

@@ -26,6 +26,7 @@ import (
 
 	"cloister/api"
 	"cloister/config"
+	"cloister/config/edit"
 	"cloister/internal/authority"
 	"cloister/internal/durable"
 	"cloister/policyset"
@@ -160,7 +161,7 @@ func (f Files) Rule(req api.RuleDraft) (api.DraftedRule, error) {
 	if err != nil {
 		return none, api.BadRequest("draft rule: %v", err)
 	}
-	d := config.Draft{List: req.Effect, Domain: to.Host(), Method: req.Method, Path: req.Path}
+	d := edit.Draft{List: req.Effect, Domain: to.Host(), Method: req.Method, Path: req.Path}
 	if req.Port != 80 && req.Port != 443 {
 		d.Port = req.Port
 	}
@@ -171,7 +172,7 @@ func (f Files) Rule(req api.RuleDraft) (api.DraftedRule, error) {
 	if err != nil {
 		return none, err
 	}
-	after, err := config.WithRule([]byte(file.Text), d)
+	after, err := edit.WithRule([]byte(file.Text), d)
 	if err != nil {
 		return none, &api.Error{Status: http.StatusUnprocessableEntity, Code: api.CodePolicy, Message: err.Error(),
 			Hints: []string{"add the rule yourself, on the page Policy"}}

@@ -27,6 +27,7 @@ import (
 	"cloister/cmd/cloister/pods"
 	"cloister/cmd/cloister/secrets"
 	"cloister/config"
+	"cloister/config/edit"
 	"cloister/internal/durable"
 	"cloister/internal/nearest"
 
@@ -311,7 +312,7 @@ func (a *Commands) bindLogin(ctx context.Context, login agent.Credential) error 
 		if now, err := config.Parse(file, text); err == nil && slices.ContainsFunc(now.Secrets, known) {
 			return text, nil // another setup was faster
 		}
-		if text, failed = config.WithSecret(text, bound); failed == nil {
+		if text, failed = edit.WithSecret(text, bound); failed == nil {
 			_, failed = config.Parse(file, text)
 		}
 		return text, failed

@@ -1,16 +1,17 @@
-package config_test
+package edit_test
 
 import (
 	"strings"
 	"testing"
 
 	"cloister/config"
+	"cloister/config/edit"
 )
 
 // A rule is added to a file as a person wrote it: what stood there stands there
 // still, and the new file says what was meant.
 func TestWithRule(t *testing.T) {
-	d := config.Draft{List: "allow", Domain: "new.example", Port: 8443}
+	d := edit.Draft{List: "allow", Domain: "new.example", Port: 8443}
 	for name, text := range map[string]string{
 		"nothing":         "",
 		"no proxy":        "version: 1\ndefaults: {mode: shadow} # why\n",
@@ -25,7 +26,7 @@ func TestWithRule(t *testing.T) {
 		"flow over lines": "version: 1\nproxy:\n  allow: [\n    {domain: old.example}]\n",
 		"windows":         "version: 1\r\nproxy:\r\n  presets: []\r\n",
 	} {
-		got, err := config.WithRule([]byte(text), d)
+		got, err := edit.WithRule([]byte(text), d)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -50,11 +51,11 @@ func TestWithRule(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"on one line": "proxy: {allow: []}\n", "no list": "proxy:\n  allow: yes\n"} {
-		if got, err := config.WithRule([]byte(text), d); err == nil {
+		if got, err := edit.WithRule([]byte(text), d); err == nil {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	got, err := config.WithRule(nil, config.Draft{List: "deny", Domain: "*.a.example", Method: "PUT", Path: "/a b/**"})
+	got, err := edit.WithRule(nil, edit.Draft{List: "deny", Domain: "*.a.example", Method: "PUT", Path: "/a b/**"})
 	if err != nil || !strings.Contains(string(got), `- {domain: "*.a.example", methods: [PUT], paths: ["/a b/**"]}`) {
 		t.Errorf("%v\n%s", err, got)
 	}
@@ -73,7 +74,7 @@ func TestWithSecret(t *testing.T) {
 		{"nothing yet", "secrets:\nversion: 1\n", "secrets:\n  - " + item + "\nversion: 1\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := config.WithSecret([]byte(test.text), b)
+			got, err := edit.WithSecret([]byte(test.text), b)
 			if err != nil || string(got) != test.want {
 				t.Fatalf("%v\n%s\nwant\n%s", err, got, test.want)
 			}
@@ -83,7 +84,7 @@ func TestWithSecret(t *testing.T) {
 			}
 		})
 	}
-	if _, err := config.WithSecret([]byte("secrets: {a: b}\n"), b); err == nil {
+	if _, err := edit.WithSecret([]byte("secrets: {a: b}\n"), b); err == nil {
 		t.Error("a map was taken for a list")
 	}
 }

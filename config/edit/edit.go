@@ -1,4 +1,12 @@
-package config
+// Package edit adds a rule or the binding of a secret to the text of config.yaml.
+//
+// The promise: everything else stays as the person wrote it, comments too: the text is changed
+// and not written anew. A layout that it does not know gives an error.
+//
+// It writes no file, and what it gives has to be read by config.Parse like any other text.
+//
+// Most readers want [WithRule].
+package edit
 
 import (
 	"bytes"
@@ -7,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"cloister/config"
 )
 
 // Draft is a rule that someone would add.
@@ -100,7 +110,7 @@ func WithRule(text []byte, d Draft) ([]byte, error) {
 
 // WithSecret is the text of config.yaml with one more binding, as the first of
 // secrets. Like WithRule it leaves everything else as it stands.
-func WithSecret(text []byte, b Secret) ([]byte, error) {
+func WithSecret(text []byte, b config.Secret) ([]byte, error) {
 	lines := strings.SplitAfter(string(text), "\n")
 	if len(bytes.TrimSpace(text)) == 0 {
 		lines = []string{"version: 1\n"}

@@ -88,7 +88,8 @@ func Routes() []Route {
 		{api.PathDecisions, Window, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
 		{api.PathDecisions + "/{id}/undo", Nobody, Window, "take one back", nil, (*guardian).postUndo},
 		{api.PathEvents, Window, Nobody,
-			"what happens, as server-sent events (?audit=1: also what is recorded); who reads them watches (?session=NAME: that one alone)",
+			"what happens, as server-sent events (?audit=1: also what is recorded); " +
+				"who reads them watches (?session=NAME: that one alone)",
 			(*guardian).getEvents, nil},
 		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},

@@ -136,7 +136,8 @@ func question(q api.FileQuestion, subject string) approval.Ask {
 		},
 	}
 	if q.Source != "" {
-		a.Wide = "every opening of " + q.Path + " to " + verb(q) + " where it is " + q.Source + " of the host, whatever it holds by then"
+		a.Wide = "every opening of " + q.Path + " to " + verb(q) +
+			" where it is " + q.Source + " of the host, whatever it holds by then"
 		a.Details = append(a.Details, approval.Detail{Label: "on the host", Text: termsafe.Quote(q.Source)})
 	}
 	handed := "a copy of it as it is now, which cannot be changed"

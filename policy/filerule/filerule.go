@@ -178,8 +178,8 @@ func program(name string) (Path, string) {
 // forbidden keeps a forbid.
 func forbidden(action string, paths []Path) Held {
 	if i := slices.IndexFunc(paths, func(p Path) bool { return p.Digest != "" && !p.Fixed() }); i >= 0 {
-		return Held{Why: fmt.Sprintf("%q could be written after it was looked at: only what lies in /usr and /opt is forbidden "+
-			"by its digest; forbid it as File::, or permit the programs that may run", paths[i].Path)}
+		return Held{Why: fmt.Sprintf("%q could be written after it was looked at: only what lies in /usr and /opt is "+
+			"forbidden by its digest; forbid it as File::, or permit the programs that may run", paths[i].Path)}
 	}
 	h := Held{Means: View, By: "the view: what is named is shown empty", Closed: paths}
 	if action == OpenWrite {

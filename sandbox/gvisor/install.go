@@ -40,7 +40,8 @@ func Build(ctx context.Context, dir string, run Commands, log io.Writer) error {
 		}
 	}
 	build := func(name, of, flags string) error {
-		c, err := run(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w"+flags, "-o", filepath.Join(dir, name), of)
+		c, err := run(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w"+flags,
+			"-o", filepath.Join(dir, name), of)
 		if err != nil {
 			return fmt.Errorf("build %s: %w", name, err)
 		}

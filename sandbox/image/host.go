@@ -38,8 +38,8 @@ type Host struct {
 }
 
 // basePackages are what an agent works with.
-var basePackages = strings.Fields(`bash bzip2 ca-certificates coreutils curl diffutils file findutils g++ gawk gcc git golang-go
-	grep gzip hostname
+var basePackages = strings.Fields(`bash bzip2 ca-certificates coreutils curl diffutils file findutils g++ gawk gcc git
+	golang-go grep gzip hostname
 	iproute2 jq less libc-bin libc6-dev make nodejs npm openssh-client patch procps python3 python3-pip python3-venv
 	ripgrep sed tar unzip util-linux wget xz-utils zip`)
 

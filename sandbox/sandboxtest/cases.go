@@ -126,8 +126,9 @@ func environment(t *testing.T, h *Harness) {
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
-	if out := h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/task/*/cmdline 2>/dev/null; cat /proc/1/environ "+
-		"2>/dev/null; for f in /proc/1/fd/*; do readlink $f; done"); strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
+	out = h.sh(t, "tr '\\0' '\\n' < /proc/1/cmdline; cat /proc/1/task/*/cmdline 2>/dev/null; cat /proc/1/environ "+
+		"2>/dev/null; for f in /proc/1/fd/*; do readlink $f; done")
+	if strings.TrimSpace(strings.Trim(out.Stdout, "\n\x00")) != "" {
 		t.Errorf("the first process shows %q", out.Stdout)
 	}
 }
@@ -215,7 +216,8 @@ func protected(t *testing.T, h *Harness) {
 	}
 	for _, f := range files {
 		out := h.Run(t, Options{}, "sh", "-c",
-			`cat "$0" && ! { echo evil >> "$0"; } 2>/dev/null && ! rm -f "$0" 2>/dev/null && ! mv "$0" /tmp/x 2>/dev/null && echo evil > "$0.new" 2>/dev/null; ! mv "$0.new" "$0" 2>/dev/null; rm -f "$0.new" 2>/dev/null; true`, f)
+			`cat "$0" && ! { echo evil >> "$0"; } 2>/dev/null && ! rm -f "$0" 2>/dev/null && ! mv "$0" /tmp/x 2>/dev/null &&
+			echo evil > "$0.new" 2>/dev/null; ! mv "$0.new" "$0" 2>/dev/null; rm -f "$0.new" 2>/dev/null; true`, f)
 		if out.Err != nil || !strings.Contains(out.Stdout, "original") {
 			t.Errorf("%s: %+v", f, out)
 		}

@@ -190,10 +190,12 @@ func submodule(t *testing.T, h *Harness) {
 		h.git(t, h.Project, "config", "--file", settings, "user.name", "host")
 		h.Write(t, "go", "")
 	}}, "sh", "-c",
-		`git -C lib commit -q --allow-empty -m more && git submodule update && git submodule status && git -C lib status --short
+		`git -C lib commit -q --allow-empty -m more && git submodule update &&
+	git submodule status && git -C lib status --short
 touch ready; while [ ! -e go ]; do sleep 0.05; done
 for n in $(seq 400); do grep -q worktree .git/modules/lib/config || break; sleep 0.05; done
-git submodule update && echo again; git -C lib config core.fsmonitor evil; echo evil >>.git/modules/lib/config; rm -f .git/modules/lib/config; true`)
+git submodule update && echo again; git -C lib config core.fsmonitor evil; echo evil >>.git/modules/lib/config
+rm -f .git/modules/lib/config; true`)
 	if out.Err != nil || !strings.HasSuffix(out.Stdout, "again\n") || !strings.Contains(out.Stdout, " lib (") {
 		t.Errorf("%+v", out)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // rootPrograms are what the suite's scripts run.
-var rootPrograms = strings.Fields(`sh bash cat ls cp mv rm ln mkdir rmdir mkfifo mknod touch chmod dirname basename seq sleep
-	date head wc grep tr
+var rootPrograms = strings.Fields(`sh bash cat ls cp mv rm ln mkdir rmdir mkfifo mknod touch chmod dirname basename seq
+	sleep date head wc grep tr
 	sed id env hostname pwd readlink true false echo setsid unshare mount umount chroot dmesg nice su ip python3 git
 	uname stat sort kill ps
 	truncate tail dd test`)

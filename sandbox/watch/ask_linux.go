@@ -291,7 +291,8 @@ func (a *asking) content(about sandbox.Asked, f *os.File, digest string) (*os.Fi
 	}
 	size, err := m.Seek(0, io.SeekEnd)
 	if a.made += max(size, 4096); err != nil || a.made > mostCopied {
-		return nil, errors.Join(fmt.Errorf("open %s: more than %d bytes were copied", about.Source, mostCopied), err, m.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: more than %d bytes were copied", about.Source, mostCopied),
+			err, m.Close())
 	}
 	a.copies[string(about.Path)] = copied{m, digest}
 	return again(m, unix.O_RDONLY)

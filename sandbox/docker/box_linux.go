@@ -160,6 +160,11 @@ func (b *box) openTerminal(std *standard) error {
 // stopped gives the terminal back before the error is shown.
 func (b *box) stopped(err error) error {
 	b.hangUp()
+	b.mu.Lock()
+	if b.lost != nil {
+		err = errors.Join(b.lost, err) // why it was ended meanwhile
+	}
+	b.mu.Unlock()
 	if b.term != nil {
 		b.term.Finish()
 	}

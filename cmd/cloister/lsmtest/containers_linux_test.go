@@ -31,10 +31,10 @@ ln -s tools/busybox echo; ./echo by a symbolic link ran; rm -f echo
 mv tools/busybox echo; ./echo renamed ran; mv echo tools/busybox
 mv tools others; others/busybox echo its folder renamed ran; mv others tools
 /proc/self/cwd/tools/busybox echo by a working folder ran
-exec 7<tools/script; /proc/self/fd/7 by a descriptor ran; exec 7<&-
+(exec 7<tools/script; /proc/self/fd/7 by a descriptor ran)
 /image/tools/busybox echo of the image ran
 cat secret; cat also; cat /image/secret; cat <secret
-exec 7<also; cat /proc/self/fd/7; exec 7<&-
+(exec 7<also; cat /proc/self/fd/7)
 mount -o bind tools /tmp
 cat plain`
 

@@ -85,7 +85,8 @@ func startEngine(t *testing.T) *host {
 	run("/bin/mkfs.ext4", "-q", "-F", "/disk")
 	run("/bin/busybox", "mount", "-t", "ext4", "-o", "loop", "/disk", "/data")
 	// What a session shows lies there.
-	for _, dir := range []string{"/work", "/root"} {
+	for _, dir := range []string{"/work", "/root", "/bin/cloister"} {
+		run("/bin/busybox", "mkdir", "-p", "/data"+filepath.Dir(dir))
 		run("/bin/busybox", "cp", "-a", dir, "/data"+dir)
 		if err := unix.Mount("/data"+dir, dir, "", unix.MS_BIND, ""); err != nil {
 			t.Fatal(err)

@@ -40,9 +40,16 @@ const unused = "it was started ahead, and no request used it"
 func (h *Host) mark(t tenants.Tenant) string {
 	home := h.Tenants.Home(t.Name)
 	// Not the vault's folder: each start of a session notes its placeholders there.
-	held := "none"
-	if fi, err := os.Stat(filepath.Join(home, "data", "cloister", "vault", vault.File)); err == nil {
-		held = fmt.Sprint(fi.ModTime().UnixNano(), fi.Size())
+	of := []string{filepath.Join(home, "data", "cloister", "vault", vault.File)}
+	if h.Kept != nil {
+		of = append(of, h.Kept(h.place(t.Name))...)
+	}
+	held := ""
+	for _, name := range of {
+		if fi, err := os.Stat(name); err == nil {
+			held += fmt.Sprint(fi.ModTime().UnixNano(), fi.Size())
+		}
+		held += "\n"
 	}
 	files := config.Fingerprint(filepath.Join(home, "config", "cloister"))
 	return fmt.Sprintf("%s\n%s\n%v\n%v", files, held, t.Created, t.Limits)

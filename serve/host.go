@@ -93,6 +93,9 @@ type Options struct {
 	Tenants *tenants.Register
 	// Shared has what several servers know of each other's sandboxes; nil for one that is alone.
 	Shared *database.Client
+	// Kept names further files that a tenant's sessions keep from their start, such as where its pods are made;
+	// nil for none.
+	Kept func(Place) []string
 	// Program is Cloister itself, which is shown in each sandbox, read-only, for the
 	// requests for files and ports.
 	Program string

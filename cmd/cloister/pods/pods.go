@@ -75,6 +75,14 @@ func Lend(from, to xdg.Dirs) error {
 	return write(to, l)
 }
 
+// Source is the file that says what the pods of an instance are, which is another's where that lends its own.
+func Source(from, to xdg.Dirs) string {
+	if l, err := kubernetes.Read(file(to)); err == nil && !l.Lent {
+		return file(to)
+	}
+	return file(from)
+}
+
 func write(d xdg.Dirs, l kubernetes.Level) error {
 	text, err := exactjson.Marshal(l)
 	if err != nil {

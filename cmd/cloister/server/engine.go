@@ -55,6 +55,23 @@ func (e *engine) at(p serve.Place) (*cli.App, error) {
 	return &t, nil
 }
 
+// kept is the file that says where a tenant's pods are made, and of what.
+func (e *engine) kept(p serve.Place) []string {
+	own, err := e.a.Dirs()
+	if err != nil {
+		return nil
+	}
+	t, err := e.at(p)
+	if err != nil {
+		return nil
+	}
+	dirs, err := t.Dirs()
+	if err != nil {
+		return nil // its next start says so
+	}
+	return []string{pods.Source(own, dirs)}
+}
+
 func (e *engine) Start(ctx context.Context, p serve.Place, o launch.Order) (serve.Live, error) {
 	t, err := e.at(p)
 	if err != nil {

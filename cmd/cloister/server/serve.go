@@ -199,7 +199,7 @@ func (a *Commands) serve(ctx context.Context, f *serveFlags) error {
 	defer stop()
 	runs := &engine{a: a, program: program, register: register}
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
-		Engine: runs, Tenants: register, Shared: shared, Program: program, Log: log,
+		Engine: runs, Tenants: register, Shared: shared, Kept: runs.kept, Program: program, Log: log,
 	})
 	if err != nil {
 		return err

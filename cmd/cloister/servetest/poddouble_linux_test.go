@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -132,10 +133,13 @@ type podCluster struct {
 	busy int // of a hundred calls that change something, how many are refused for now
 	wg   sync.WaitGroup
 
-	mu   sync.Mutex
-	pods map[string]*doublePod
-	made int
-	most int
+	image, gate string // what set up says
+
+	mu    sync.Mutex
+	pods  map[string]*doublePod
+	asked map[string]bool // verbs
+	made  int
+	most  int
 }
 
 // doublePod is one pod.
@@ -144,6 +148,7 @@ type doublePod struct {
 	host                    string // the cloister's name
 	uid                     int
 	order                   link.Order
+	text                    string // as it was asked for
 	end                     context.CancelFunc
 	ended                   chan struct{} // its node has let go of it
 
@@ -200,7 +205,7 @@ func newPodCluster(t *testing.T, busy int) *podCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &podCluster{t: t, dir: dir, busy: busy, pods: map[string]*doublePod{}}
+	c := &podCluster{t: t, dir: dir, busy: busy, image: "agent:1", gate: "gate@sha256:1", pods: map[string]*doublePod{}, asked: map[string]bool{}}
 	c.wg.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -246,6 +251,9 @@ func (c *podCluster) answer(conn net.Conn) {
 		close(gone)
 	}()
 	verb := call.Args[0]
+	c.mu.Lock()
+	c.asked[verb] = true
+	c.mu.Unlock()
 	refused := rand.IntN(100) < c.busy
 	if refused && (verb == "create" || verb == "delete") && rand.IntN(2) == 0 {
 		over("", "Error from server (TooManyRequests): the server is busy\n")
@@ -302,7 +310,7 @@ func (c *podCluster) create(text []byte) error {
 		return err
 	}
 	p := &doublePod{name: d.Metadata.Name, session: d.Metadata.Labels["cloister/session"], instance: d.Metadata.Labels["cloister/instance"],
-		host: d.Spec.Hostname, uid: d.Spec.Main[0].Security.User, phase: "Pending", changed: make(chan struct{}), ended: make(chan struct{})}
+		host: d.Spec.Hostname, uid: d.Spec.Main[0].Security.User, text: string(text), phase: "Pending", changed: make(chan struct{}), ended: make(chan struct{})}
 	if err := json.Unmarshal([]byte(d.Spec.Init[0].Env[0].Value), &p.order); err != nil {
 		return err
 	}
@@ -461,14 +469,58 @@ func (c *podCluster) hosts() (out []string) {
 	return out
 }
 
-// onDouble has the server's tenants have pods of a double.
-func (s *server) onDouble(c *podCluster) {
+// of is the pod of a cloister; nil for none.
+func (c *podCluster) of(host string) *doublePod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.pods {
+		if p.host == host {
+			return p
+		}
+	}
+	return nil
+}
+
+// lose ends the gate of a cloister's pod, as the loss of its node does.
+func (c *podCluster) lose(host string) {
+	c.t.Helper()
+	p := c.of(host)
+	if p == nil {
+		c.t.Fatalf("%s has no pod", host)
+	}
+	p.end()
+	<-p.ended
+}
+
+// described is what was asked for as the pod of a cloister; empty for none.
+func (c *podCluster) described(host string) string {
+	if p := c.of(host); p != nil {
+		return p.text
+	}
+	return ""
+}
+
+// verbs are those of kubectl that were called.
+func (c *podCluster) verbs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.asked))
+}
+
+// setUp has the server's pods made there, of the cluster's images.
+func (s *server) setUp(c *podCluster) {
 	s.t.Helper()
-	cmd := s.command("setup", "kubernetes", "--address", "127.0.0.1", "--image", "agent:1", "--gate", "gate@sha256:1")
+	cmd := s.command("setup", "kubernetes", "--address", "127.0.0.1", "--image", c.image, "--gate", c.gate)
 	cmd.Env = append(slices.Clone(s.env), "KUBECONFIG="+filepath.Join(c.dir, "config"), "PATH="+c.dir+":/usr/bin:/bin")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("setup: %v\n%s", err, out)
 	}
+}
+
+// onDouble has the server's tenants have pods of a double.
+func (s *server) onDouble(c *podCluster) {
+	s.t.Helper()
+	s.setUp(c)
 	for tenant := range s.keys {
 		dir := filepath.Join(s.dir, "d/cloister/serve/t", tenant, "config/cloister")
 		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("defaults:\n  isolation: kubernetes\n"), 0o600); err != nil {

@@ -196,13 +196,7 @@ func TestPodLost(t *testing.T) {
 	s := newServer(t, "acme")
 	s.onDouble(c)
 	b, other := s.create("acme", `{"templateID":"base","timeout":120}`), s.create("acme", `{"templateID":"base","timeout":120}`)
-	c.mu.Lock()
-	for _, p := range c.pods {
-		if p.host == b.id {
-			p.end()
-		}
-	}
-	c.mu.Unlock()
+	c.lose(b.id)
 	s.until("the lost pod is gone", func() bool { return slices.Equal(c.hosts(), []string{other.id}) })
 	s.until("the sandbox is gone", func() bool { return s.api("acme", "GET", "/sandboxes/"+b.id, "").status == http.StatusNotFound })
 	var reasons []string

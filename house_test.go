@@ -198,6 +198,7 @@ var packages = map[string]string{
 	"serve/certs":                "the server's certificate, and the next one",
 	"serve/database":             "what several servers have in common, as each of them sees it",
 	"serve/database/postgres":    "what several servers have in common, in PostgreSQL",
+	"git/checkout":               "a clone of the project inside, and its commits' way back",
 	"serve/givenup":              "the sandboxes of servers that are out of touch, given up",
 	"serve/forward":              "requests for sandboxes of another server, sent on to it",
 	"serve/servertest":           "servers held to the same on files and on a database, tests only",
@@ -807,6 +808,7 @@ func parse(name string) (file, error) {
 // each with why no payload and no lesser user gains by it.
 var mayResolve = map[string]string{
 	"cmd/cloister/git.go":                   "runs inside: git there is the cloister's own",
+	"git/checkout/checkout.go":              "runs inside: git there is the cloister's own",
 	"cmd/cloister/hostexec.go":              "reads the name of this very process",
 	"sandbox/image/chosen/chosen.go":        "a folder of Cloister's own store of images",
 	"session/locale.go":                     "reads the name of a time zone, and opens nothing",
@@ -849,6 +851,7 @@ var mayStart = map[string]string{
 	"cmd/cloister/cli/inside.go":             "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",
 	"cmd/cloister/git.go":                    "runs inside: git there is the cloister's own",
+	"git/checkout/checkout.go":               "runs inside: git and the command there are the cloister's own",
 	"cmd/cloister/cli/guardian.go":           "this very program, as the guardian",
 	"cmd/cloister/cli/program.go":            "host/resolve",
 	"git/command.go":                         "host/resolve",

@@ -348,6 +348,7 @@ const (
 	WorkspaceLive    Workspace = "live"
 	WorkspaceOverlay Workspace = "overlay"
 	WorkspaceScratch Workspace = "scratch"
+	WorkspaceGit     Workspace = "git"
 	WorkspaceNone    Workspace = "none"
 
 	// TLSInspect ends it at the guardian, which is the default.
@@ -381,7 +382,8 @@ func (Protocol) words() []string { return []string{"postgres", "ssh"} }
 func (TLS) words() []string      { return []string{string(TLSInspect), string(TLSTunnel)} }
 func (Objects) words() []string  { return []string{string(ObjectsS3), string(ObjectsGCS)} }
 func (Workspace) words() []string {
-	return []string{string(WorkspaceLive), string(WorkspaceOverlay), string(WorkspaceScratch), string(WorkspaceNone)}
+	return []string{string(WorkspaceLive), string(WorkspaceOverlay), string(WorkspaceScratch), string(WorkspaceGit),
+		string(WorkspaceNone)}
 }
 func (Unlisted) words() []string {
 	return []string{string(UnlistedAsk), string(UnlistedDeny), "request_approval", "reject"}

@@ -165,6 +165,9 @@ func (o *pushing) send(ctx context.Context, p *Push) report {
 	if o.commands.atomic {
 		args = append(args, "--atomic")
 	}
+	if o.d.remote.project {
+		args = append(args, "--receive-pack="+receiver)
+	}
 	var specs []string
 	for _, u := range p.Updates {
 		old, source := u.Old, u.New

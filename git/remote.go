@@ -18,6 +18,8 @@ type Remote struct {
 	Path   string              // of a file remote: the folder
 	Near   bool                // its host is this machine, its link or a cloud's metadata by the name alone
 	At     authority.Authority // of all but a file remote
+
+	project bool // it is a session's own project
 }
 
 // metadata are addresses of clouds' services for machines, beside link-local ones.

@@ -8,6 +8,7 @@ import (
 
 	"cloister/agent"
 	"cloister/api"
+	"cloister/git/checkout"
 	"cloister/hostexec"
 	"cloister/sandbox"
 	"cloister/session/browsers"
@@ -29,7 +30,7 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 	watched := s.Watched
 	watched.Asked = view.Asked
 	return sandbox.Spec{
-		ID: grant.ID, Name: grant.Name, Argv: s.Argv, Dir: view.Dir, User: user,
+		ID: grant.ID, Name: grant.Name, Argv: s.argv(grant.Name), Dir: view.Dir, User: user,
 		Env:  s.environment(grant, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
@@ -59,6 +60,14 @@ func (s *Shim) binds(view *workspace.View) []sandbox.Bind {
 	return binds
 }
 
+// argv is the command, in a clone where it is to have one.
+func (s *Shim) argv(name string) []string {
+	if s.Caller == "" || s.Clones == "" {
+		return s.Argv
+	}
+	return checkout.Words(callerDir, name, s.Clones, s.Argv)
+}
+
 // callerDir is where hostexec lies inside, last in PATH.
 const callerDir = "/.cloister/bin"
 
@@ -75,8 +84,13 @@ func (s *Shim) links(view *workspace.View) []sandbox.Link {
 	if s.Caller != "" && s.Turns {
 		links = append(links, sandbox.Link{Path: callerDir + "/" + hostexec.Turn, Target: "hostexec"})
 	}
-	if s.Caller != "" && s.Commands {
+	if s.Caller != "" && (s.Commands || s.Clones != "") {
 		links = append(links, sandbox.Link{Path: callerDir + "/git-remote-cloister", Target: "hostexec"})
+	}
+	if s.Caller != "" && s.Clones != "" {
+		links = append(links, sandbox.Link{Path: callerDir + "/" + checkout.Name, Target: "hostexec"})
+	}
+	if s.Caller != "" && s.Commands {
 		for _, name := range s.Shims {
 			links = append(links, sandbox.Link{Path: sandbox.GuestPath(shimsDir + "/" + name), Target: callerDir + "/hostexec"})
 		}

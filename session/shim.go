@@ -68,6 +68,9 @@ type Shim struct {
 	// Commands says that a rule could let a command run on the host, and Turns that agents
 	// ask for a checkpoint before each turn, both by Caller.
 	Commands, Turns bool
+	// Clones is the branch of the project from which the command has a clone of its own, by Caller; empty for
+	// none.
+	Clones string
 	// Shims are the programs that inside stand for hostexec and their own name.
 	Shims []string
 	// Remotes are those that git inside reaches by way of the guardian alone.

@@ -64,7 +64,8 @@ func callGate(ctx context.Context, argv, said []string) int {
 // hostCaller is the program that is shown inside as hostexec, where a rule could let
 // something run or an agent asks for checkpoints; "" costs nothing.
 func (a *app) hostCaller(cfg *config.Config, f *runFlags) sandbox.HostPath {
-	if !cfg.Hostexec.Any() && f.kept == nil || f.NoNetwork || f.Workspace == "none" {
+	calls := cfg.Hostexec.Any() || f.kept != nil || f.Workspace == string(config.WorkspaceGit)
+	if !calls || f.NoNetwork || f.Workspace == "none" {
 		return ""
 	}
 	exe, err := os.Executable()

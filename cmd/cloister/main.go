@@ -21,6 +21,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/machines"
 	"cloister/devcontainer/pull"
+	"cloister/git/checkout"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/kubernetes/pod"
@@ -37,6 +38,8 @@ func main() {
 		os.Exit(inside.Main(os.Args[1:]))
 	case hostexecName:
 		os.Exit(callHost(context.Background(), os.Args[1:]))
+	case checkout.Name:
+		os.Exit(checkout.Main(context.Background(), os.Args[1:]))
 	case gitHelperName:
 		os.Exit(gitHelper(context.Background(), os.Args[1:]))
 	default:

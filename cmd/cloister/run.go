@@ -85,7 +85,7 @@ func (a *app) orderFlags(f *launch.Order, c *cobra.Command, agentUsage string) {
 	fl.StringVar(&f.Mode, "mode", "", "enforce, shadow (record what would be denied) or record")
 	fl.StringVar(&f.Workspace, "workspace", "",
 		"live (the project's files), overlay (what is written is kept apart until it is applied), "+
-			"scratch (it is gone afterwards) or none")
+			"scratch (it is gone afterwards), git (a clone, whose commits come back on the branch cloister/NAME) or none")
 	fl.StringArrayVar(&f.Allow, "allow", nil, "allow `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Deny, "deny", nil, "deny `DOMAIN[:PORT]` for this session")
 	fl.StringArrayVar(&f.Expose, "expose", nil, "show `PATH[:ro|:rw]` of the host")

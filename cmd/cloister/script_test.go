@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"cloister/devcontainer/featurestest"
+	"cloister/git/checkout"
 	claim "cloister/internal/needs"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -32,7 +33,7 @@ import (
 
 // TestMain makes this test binary the cloister that the stories run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cloister": storied, hostexecName: main, gitHelperName: main, insideName: main})
+	testscript.Main(m, map[string]func(){"cloister": storied, hostexecName: main, gitHelperName: main, insideName: main, checkout.Name: main})
 }
 
 // insideName is what the program is called in containers (sandbox/docker/inside).

@@ -153,6 +153,9 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
 	s.Request.Memory, s.Order = g.memory, f.Again(project, argv, plan.Cedar)
 	s.Shims, s.Remotes = hostrules.Shims(cfg.Hostexec)
+	if f.Workspace == string(config.WorkspaceGit) {
+		s.Clones = project.Git.Branch()
+	}
 	f.dev.Dress(s)
 	if slow, ok := driver.(sandbox.SlowStarter); ok {
 		s.StartWithin = slow.StartWithin()
@@ -235,6 +238,11 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 		}
 		return p, err
 	}
+	if f.Workspace == string(config.WorkspaceGit) {
+		if err := clonable(f, p); err != nil {
+			return p, err
+		}
+	}
 	if f.Branch != "" {
 		if p, err = a.worktree(ctx, f, p, dirs, host); err != nil {
 			return p, err
@@ -249,6 +257,24 @@ func (a *app) project(ctx context.Context, f *runFlags, dirs xdg.Dirs, home stri
 		return p, err
 	}
 	return p, a.same(f, host, p)
+}
+
+// clonable refuses a project of which no clone comes back.
+func clonable(f *runFlags, p workspace.Project) error {
+	no := func(why, fix string) error {
+		return cli.Hinted(fmt.Errorf("%s: --workspace git: %s", f.Verb, why), fix)
+	}
+	switch {
+	case p.Git == nil:
+		return no("this is no repository", "make one: git init, then a first commit")
+	case p.Git.Branch() == "":
+		return no("no branch is checked out, and a clone begins with one", "git switch BRANCH")
+	case f.Branch != "":
+		return no("its branch is cloister/NAME, and -b makes a worktree here", "leave -b out, and name it: --name NAME")
+	case f.NoNetwork:
+		return no("the clone comes by the gate", "leave --no-network out: policy refuses all else")
+	}
+	return nil
 }
 
 // worktree is the project's working tree of the branch that was typed.

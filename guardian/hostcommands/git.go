@@ -40,6 +40,9 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	if service == hostexec.GitPush {
 		verb = "push"
 	}
+	if url == git.ProjectURL && h.s.Info.Workspace == string(config.WorkspaceGit) {
+		return w.serveProject(ctx, verb)
+	}
 	remote, err := git.ParseRemote(url)
 	if err != nil {
 		h.line = "git " + verb
@@ -157,11 +160,16 @@ func (w *gitwork) outside() error {
 	if w.remote.Scheme != "file" {
 		return nil
 	}
+	return w.apart(w.s.host().Foreign)
+}
+
+// apart refuses a repository of this machine that lies in one of these folders, which a cloister can write.
+func (w *gitwork) apart(writable []string) error {
 	real, err := realpath.Of(w.remote.Path)
 	if err != nil {
 		return &hostexec.Refused{Reason: fmt.Sprintf("%s: %v", w.remote.URL, err)}
 	}
-	for _, dir := range w.s.host().Foreign {
+	for _, dir := range writable {
 		if found, err := realpath.Of(dir); err == nil {
 			dir = found
 		}

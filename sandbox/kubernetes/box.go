@@ -58,7 +58,8 @@ func (d *Driver) run(ctx context.Context, name string, s sandbox.Spec, w sandbox
 		return nil, err
 	}
 	b.cmd, err = d.kubectl(context.WithoutCancel(ctx),
-		"exec", "--stdin", "--tty="+strconv.FormatBool(terminal(w)), "--quiet", name, "--container="+agentName, "--", pod.Program, pod.RoleRun, base64.StdEncoding.EncodeToString(text))
+		"exec", "--stdin", "--tty="+strconv.FormatBool(terminal(w)), "--quiet", name, "--container="+agentName,
+		"--", pod.Program, pod.RoleRun, base64.StdEncoding.EncodeToString(text))
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestCheckRefusesWrongWords(t *testing.T) {
 	}{
 		{"isolation", launch.Order{Isolation: "chroot"}, `run: --isolation "chroot" is not known`, "one of: native, user, docker, gvisor, microvm, kubernetes, auto"},
 		{"mode", launch.Order{Mode: "lax"}, `run: --mode "lax" is not known`, "one of: enforce, shadow, record"},
-		{"workspace", launch.Order{Workspace: "l"}, `run: --workspace "l" is not known`, "one of: live, overlay, scratch, none"},
+		{"workspace", launch.Order{Workspace: "l"}, `run: --workspace "l" is not known`, "one of: live, overlay, scratch, git, none"},
 		{"no residue", launch.Order{Accept: []string{"everything"}}, `run: --accept "everything" names no residue`, "one of: residue:wide-workspace"},
 		{"near a residue", launch.Order{Accept: []string{"residue:cgroup-limit"}}, "names no residue", "did you mean --accept residue:cgroup-limits?"},
 		{"agent with a path", launch.Order{Agent: "bin/x"}, `run: --agent "bin/x" is not the name of a program`, "such as --agent claude"},

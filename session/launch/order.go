@@ -111,7 +111,7 @@ func Isolations() []string { return append(config.Levels(), "auto") }
 func Modes() []string { return []string{"enforce", "shadow", "record"} }
 
 // Workspaces are the words of --workspace.
-func Workspaces() []string { return []string{"live", "overlay", "scratch", "none"} }
+func Workspaces() []string { return []string{"live", "overlay", "scratch", "git", "none"} }
 
 // Residues are the names that --accept takes, but for those of statements of policy files.
 func Residues() []string {

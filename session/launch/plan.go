@@ -197,7 +197,7 @@ func (o *Order) limits(cfg *config.Config) (sandbox.Limits, error) {
 func (p *Plan) view(o Order, f Facts) error {
 	p.View = workspace.Options{
 		Host: f.Host, Home: f.RealHome, Path: f.Env["PATH"], Data: f.Dirs.Data, Locks: f.Locks, KeepOut: f.KeepOut,
-		None: o.Workspace == "none", Overlay: o.Workspace == "overlay" || o.Workspace == "scratch",
+		None: o.Workspace == "none" || o.Workspace == "git", Overlay: o.Workspace == "overlay" || o.Workspace == "scratch",
 		Protect: f.Config.Filesystem.Protect, Hide: f.Config.Filesystem.Hide,
 		Unprotected: slices.Contains(o.Accepted(), protect.ResidueUnprotected),
 		Sources:     f.Git, Outer: f.Outer, ReadOnly: o.ReadOnly, Elsewhere: f.Elsewhere,

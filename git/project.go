@@ -1,0 +1,42 @@
+package git
+
+import (
+	"slices"
+	"strings"
+)
+
+// ProjectURL is what git inside calls the project of its own session: cloister::project.
+const ProjectURL = "project"
+
+// branches is where the branches of sessions lie in a project.
+const branches = "refs/heads/cloister/"
+
+// ProjectBranch is the branch of the project that a session of a name brings its commits back by.
+func ProjectBranch(name string) string { return strings.TrimPrefix(branches, "refs/heads/") + name }
+
+// Uncommitted ends the name of the branch that has what a session left without a commit, and Kept of the one that has
+// its commits where its own does not take them, as while a person has that checked out.
+const (
+	Uncommitted = "-uncommitted"
+	Kept        = "-kept"
+)
+
+// OfProject is the project of a session as the other end of its git, by the folder of its main working tree.
+func OfProject(dir string) (Remote, error) {
+	r, err := fileRemote(dir, dir)
+	r.project = true
+	return r, err
+}
+
+// receiver is the git that takes a push in a project: no hook of it runs, no branch that is checked out moves, and
+// nothing is tidied up beside the person.
+const receiver = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c receive.autogc=false " +
+	"-c maintenance.auto=false -c receive.denyCurrentBranch=refuse -c receive.denyDeletes=true " +
+	"-c receive.fsckObjects=true -c receive.updateServerInfo=false -c receive.advertisePushOptions=false " +
+	"-c gc.auto=0 receive-pack"
+
+// MayBring reports whether an update is one by which a session of a name brings its commits back.
+func (u *Update) MayBring(name string) bool {
+	end, own := strings.CutPrefix(u.Ref, branches+name)
+	return own && plainRef(u.Ref) && u.New != zero && slices.Contains([]string{"", Uncommitted, Kept}, end)
+}

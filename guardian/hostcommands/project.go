@@ -1,0 +1,71 @@
+package hostcommands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"cloister/audit"
+	"cloister/git"
+	"cloister/guardian/court"
+	"cloister/hostexec"
+	"cloister/policy"
+)
+
+// ruleProject is what the record has as the rule of what passes between a session and its own project.
+const ruleProject = "workspace git"
+
+// serveProject serves the repository of the session's own project, which is how a workspace of git comes and goes. What
+// it takes are branches of the session's own name, for a person to review; none that is checked out.
+func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
+	remote, err := git.OfProject(w.s.Info.Project)
+	if err != nil {
+		w.line = "git " + verb
+		return w.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
+	}
+	w.remote = remote
+	w.line = hostexec.Line([]string{"git", verb, remote.URL})
+	if err := w.apart(w.s.foreign); err != nil { // the project itself this session is not shown
+		return w.refuse(ctx, err)
+	}
+	depot, err := w.s.service.o.Depots.Open(ctx, w.s.Info.Project, remote)
+	if err != nil {
+		return w.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
+	}
+	began := time.Now()
+	w.s.service.Began()
+	defer w.s.service.Ended()
+	if verb == "push" {
+		return w.ended(ctx, began, depot.Push(ctx, w.conn.Stdin(ctx), w.conn.Stdout(), w.bring))
+	}
+	if err := w.passes(ctx, "what the project has committed"); err != nil {
+		return unrecorded(err)
+	}
+	return w.ended(ctx, began, depot.Fetch(ctx, w.conn.Stdin(ctx), w.conn.Stdout()))
+}
+
+// bring lets commits into the project that are on branches of the session's own name, after the record has them.
+func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
+	var lines []string
+	for i := range p.Updates {
+		u := &p.Updates[i]
+		lines = append(lines, hostexec.Line(p.Argv(u)))
+		if !u.MayBring(w.s.Info.Name) {
+			return fmt.Errorf("%s: of this session comes back the branch %s alone", u.Ref, git.ProjectBranch(w.s.Info.Name))
+		}
+	}
+	w.line = strings.Join(lines, "; ")
+	if err := w.passes(ctx, "exactly these commits: "+ids(p)); err != nil {
+		return errors.New(court.Unrecorded(err))
+	}
+	return ctx.Err()
+}
+
+// passes records what is about to pass between the session and its project.
+func (w *gitwork) passes(ctx context.Context, what string) error {
+	e := w.event(audit.HostexecRequest, "start")
+	e.Path, e.Rule, e.Verdict, e.Reason = w.remote.URL, ruleProject, policy.Allow.String(), what
+	return w.s.Records.Append(ctx, e)
+}

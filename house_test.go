@@ -272,6 +272,7 @@ var packages = map[string]string{
 	"internal/shebang":           "the first line of a script, as the kernel reads it",
 	"internal/shellword":         "a command line as a shell reads it",
 	"internal/stackroom":         "the stack that a goroutine needs, before it begins",
+	"internal/standin":           "files shown in the place of programs that a person has not allowed yet",
 	"internal/tenants":           "hosts that many tenants share",
 	"internal/termsafe":          "bytes that cannot steer a terminal",
 	"internal/yamlbound":         "refuses YAML that would be slow to read",

@@ -324,6 +324,8 @@ type FileQuestion struct {
 	Size    int64     `json:"size"`
 	Time    time.Time `json:"time"`             // when it was last written
 	Digest  string    `json:"digest,omitempty"` // of the content that is handed in
+	Execute bool      `json:"execute,omitempty"`
+	RunBy   string    `json:"run_by,omitempty"` // the interpreter that a program's content names
 }
 
 // FileAnswer is what became of it.

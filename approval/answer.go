@@ -128,8 +128,10 @@ func (q *Queue) claim(id string, r Reply) (*item, Item, error) {
 	if r.Nonce != "" && r.Nonce != it.Nonce {
 		return nil, Item{}, fmt.Errorf("approval %s: the answer is to another question: its nonce is not this one's", id)
 	}
-	if it.Scopes != nil && !slices.Contains(it.Scopes, r.Scope) {
-		return nil, Item{}, fmt.Errorf("approval %s: an answer to this cannot have the scope %q", id, r.Scope)
+	// To refuse one is always possible: it is less than to refuse all.
+	if it.Scopes != nil && !slices.Contains(it.Scopes, r.Scope) && (r.Allow || r.Scope != Once) {
+		return nil, Item{}, fmt.Errorf("approval %s: an answer to this cannot have the scope %q, but %q", id, r.Scope,
+			it.Scopes)
 	}
 	it.claimed = true
 	return it, it.Item, nil

@@ -127,6 +127,9 @@ type FileQuestion struct {
 	Size   int64     `json:"size"`
 	Time   time.Time `json:"time"`             // when it was last written
 	Digest string    `json:"digest,omitempty"` // of its content, sha256:HEX, where that is what is handed in
+	// Execute says that it is a program, and RunBy which interpreter its content names.
+	Execute bool   `json:"execute,omitempty"`
+	RunBy   string `json:"run_by,omitempty"`
 }
 
 // Gate is the only network of a box: sockets that were opened inside and are

@@ -247,7 +247,13 @@ type Asked struct {
 	// About which uses. Who writes may read, too.
 	Read  bool `json:"read,omitempty"`
 	Write bool `json:"write,omitempty"`
+	// StandIn is the host's file that is shown at Path (internal/standin), of a program: empty until a person has
+	// allowed that it is executed. It is empty for files.
+	StandIn HostPath `json:"stand_in,omitempty"`
 }
+
+// StandIns is where inside the files lie that are shown in the place of programs.
+const StandIns = "/run/.asked"
 
 // Permits are lists of what alone may be used of what the view shows. The box's own files
 // (/dev, /proc, /.cloister) may be used besides.

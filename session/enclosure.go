@@ -27,16 +27,31 @@ func (s *Shim) spec(grant api.SessionGrant, view *workspace.View) (sandbox.Spec,
 		err = s.conflicts(grant)
 	}
 	files = append(files, view.Files...)
-	watched := s.Watched
+	watched, permits := s.Watched, s.Permits
 	watched.Asked = view.Asked
+	permits, watched.Permits = withAsked(permits, view.Asked), withAsked(watched.Permits, view.Asked)
 	return sandbox.Spec{
 		ID: grant.ID, Name: grant.Name, Argv: s.argv(grant.Name), Dir: view.Dir, User: user,
 		Env:  s.environment(grant, user, view),
 		Root: s.Root, Binds: s.binds(view), Protect: view.Protect, Links: s.links(view),
 		Files:  files,
 		Limits: s.Limits, Network: s.Request.Network, Accepted: s.Request.Accepted,
-		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: s.Permits, Watched: watched, InKernel: s.inKernel(),
+		Denied: s.Denied, Peers: s.Peers, Judged: s.Judged, Permits: permits, Watched: watched, InKernel: s.inKernel(),
 	}, err
+}
+
+// withAsked adds to lists what a person may allow to be executed: until then it is empty.
+func withAsked(p sandbox.Permits, asked []sandbox.Asked) sandbox.Permits {
+	if !p.Any() {
+		return p
+	}
+	p.List = slices.Clip(p.List)
+	for _, a := range asked {
+		if a.StandIn != "" {
+			p.List = append(p.List, sandbox.Permit{Path: a.Path, Read: true, Exec: true})
+		}
+	}
+	return p
 }
 
 // inKernel reports whether the kernel's own judge keeps or tells what is asked of files and programs.

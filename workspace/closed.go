@@ -26,13 +26,16 @@ type Closed struct {
 	// person did. Place and Rule are for what is reported.
 	Residue, Place, Rule string
 	Accepted             bool
-	// Read and Change say that a person is asked when it is opened for that.
-	Read, Change bool
+	// Read, Change and Exec say that a person is asked when it is opened for that, or executed.
+	Read, Change, Exec bool
 }
 
-// asks is 1 for a path about which a person is asked.
+// asks is above 0 for a path about which a person is asked. What stands in for a program lies above what is empty.
 func (c *Closed) asks() int {
-	if c.Read || c.Change {
+	switch {
+	case c.Exec:
+		return 2
+	case c.Read || c.Change:
 		return 1
 	}
 	return 0
@@ -88,8 +91,9 @@ type closing struct {
 	*View
 	o         Options
 	covers    covers
-	absent    *protect.Tree // holds what is not there; nil until something is
-	forbidden int           // so many of what is protected are so by no statement that asks
+	absent    *protect.Tree     // holds what is not there; nil until something is
+	forbidden int               // so many of what is protected are so by no statement that asks
+	instead   sandbox.GuestPath // what stands in for the program that is covered; empty for none
 }
 
 // covers finds what is protected by its path, in a list that only grows meanwhile.
@@ -152,13 +156,15 @@ func (v *closing) path(c Closed) (why string) {
 	if err != nil {
 		return err.Error()
 	}
-	if c.Read || c.Change {
+	v.instead = ""
+	if c.asks() > 0 {
 		if why := v.asks(c, guest, fi, o); why != "" {
 			return why
 		}
 	}
 	v.pinAbove(guest, &v.covers)
-	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: !fi.IsDir(), Empty: !c.Write})
+	v.Protect = append(v.Protect, sandbox.Protect{Target: sandbox.GuestPath(guest), File: !fi.IsDir(), Empty: !c.Write,
+		Instead: v.instead})
 	return ""
 }
 

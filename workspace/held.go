@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,7 +77,7 @@ func (v *View) Release() error {
 		return nil
 	}
 	v.Mend()
-	return v.held.Release()
+	return errors.Join(v.held.Release(), v.programs.Release())
 }
 
 // Mend makes the project's git folder one again, where a payload took a part of it away:

@@ -19,6 +19,7 @@ import (
 	"cloister/workspace/toolchain"
 
 	"cloister/internal/realpath"
+	"cloister/internal/standin"
 	"cloister/sandbox"
 )
 
@@ -78,12 +79,13 @@ type View struct {
 	Home  sandbox.GuestPath
 	Dir   sandbox.GuestPath
 
-	project Project
-	home    string   // the person's
-	head    string   // what the git folder's HEAD said
-	exposed []string // targets of what the person shows by name
-	held    *stubs.Set
-	system  []string // see systemFolders
+	project  Project
+	home     string   // the person's
+	head     string   // what the git folder's HEAD said
+	exposed  []string // targets of what the person shows by name
+	held     *stubs.Set
+	programs *standin.Set // what stands in for those about which a person is asked; nil for none
+	system   []string     // see systemFolders
 }
 
 // Plan computes the view and makes what it needs on the host: the private home

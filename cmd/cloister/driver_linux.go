@@ -11,6 +11,7 @@ import (
 	"cloister/cmd/cloister/images"
 	"cloister/cmd/cloister/machines"
 	"cloister/cmd/cloister/pods"
+	"cloister/internal/standin"
 	"cloister/internal/xdg"
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
@@ -81,6 +82,7 @@ func (a *app) sweep(d xdg.Dirs) func(context.Context, []string) error {
 			native.Leftovers(d.Runtime, func(id string) bool { return slices.Contains(live, id) }),
 			docker.New(docker.Options{Dir: images.Sockets(d)}).Leftovers(ctx),
 			stubs.Sweep(locksDir(d)),
+			standin.Sweep(d.Data),
 			terminal.SweepDoors(d.Runtime, live),
 			session.SweepReviews(ctx, review.In(d.State)),
 			pods.Sweep(ctx, &a.App, d, live),

@@ -81,15 +81,24 @@ func Answer(ctx context.Context, s *sessionctx.Context, m Memory, q api.FileQues
 }
 
 func verb(q api.FileQuestion) string {
-	if q.Write {
+	switch {
+	case q.Execute:
+		return "execute"
+	case q.Write:
 		return "write"
 	}
 	return "read"
 }
 
 // subjectOf is what an answer is for: the file of the host, since another session can show another one at its path.
+// An answer about a program is for its content.
 func subjectOf(q api.FileQuestion) string {
-	if q.Source == "" {
+	switch {
+	case q.Execute && q.Source == "":
+		return fmt.Sprintf("%s %q with %s", verb(q), q.Path, q.Digest)
+	case q.Execute:
+		return fmt.Sprintf("%s %q of %q with %s", verb(q), q.Path, q.Source, q.Digest)
+	case q.Source == "":
 		return verb(q) + " " + q.Path
 	}
 	return verb(q) + " " + strconv.Quote(q.Path) + " of " + strconv.Quote(q.Source) // no path begins with a quote
@@ -98,10 +107,7 @@ func subjectOf(q api.FileQuestion) string {
 // judge is what the statements of now say. A file whose path is not the one that its statement names, as where a
 // link leads to it, is judged by the statement that closed it.
 func judge(list []policy.Statement, project string, q api.FileQuestion) policy.Verdict {
-	use := fileverdict.Read
-	if q.Write {
-		use = fileverdict.Write
-	}
+	use, _ := fileverdict.Parse(verb(q))
 	o := fileverdict.Of(fileverdict.In(list, project), q.Path, use)
 	v := policy.Verdict{Effect: o.Effect, Rule: o.Rule, Origin: o.Origin, Reason: o.Reason}
 	if o.Effect != policy.Allow {
@@ -147,21 +153,43 @@ func question(q api.FileQuestion, subject string) approval.Ask {
 	if q.Write {
 		handed = "the file itself, to be read and written for as long as it is kept open"
 	}
+	if q.Execute {
+		return program(a, q)
+	}
 	a.Details = append(a.Details, approval.Detail{Label: "handed in is", Text: handed})
+	return a
+}
+
+// program is what is different where a program is asked about: what was allowed lies there until the session ends.
+func program(a approval.Ask, q api.FileQuestion) approval.Ask {
+	a.Title = "execute the program " + q.Path
+	a.Wide = "every execution of " + q.Path + " with exactly this content"
+	a.Scopes = []approval.Scope{approval.Session, approval.Project, approval.Global}
+	if q.RunBy != "" {
+		a.Details = append(a.Details, approval.Detail{Label: "it is run by", Text: termsafe.Quote(q.RunBy)})
+	}
+	a.Details = append(a.Details, approval.Detail{Label: "shown inside is",
+		Text: "this content, to all that runs inside, until the session ends, without set-id bits: " + q.Digest})
 	return a
 }
 
 func event(s *sessionctx.Context, q api.FileQuestion, r court.Ruling) audit.Event {
 	e := sessionctx.Frame(s.Info, r.Digest)
 	e.Kind, e.Action, e.Resource = audit.FileOpen, "open", q.Path
-	if q.Write {
+	switch {
+	case q.Execute:
+		e.Kind, e.Action = audit.Exec, "allow"
+	case q.Write:
 		e.Action = "write"
+	}
+	if q.Execute && !r.Allowed() {
+		e.Action = "execute"
 	}
 	if !r.Allowed() {
 		e.Kind = audit.FileDenied
 	}
 	e.Verdict, e.Rule, e.PID, e.Digest = r.Effect.String(), r.RuleAt(), q.PID, q.Digest
-	e.Reason = fmt.Sprintf("%s; opened by %q, as it calls itself", r.FullReason(), termsafe.Clip(q.Program, 64))
+	e.Reason = fmt.Sprintf("%s; tried by %q, as it calls itself", r.FullReason(), termsafe.Clip(q.Program, 64))
 	if q.Source != "" {
 		e.Reason += fmt.Sprintf("; on the host %q", q.Source)
 	}

@@ -13,11 +13,8 @@ const notHeld = "ask is not possible here: only native holds a call until a pers
 // asked keeps a statement that asks: its files are closed by the view, and a person's yes hands in what was looked at.
 // It makes no list: of what it does not name it says nothing.
 func asked(action string, paths []Path) Held {
-	asks := Asks{Read: action != OpenWrite, Write: action == Open || action == OpenWrite}
-	if action == Execute {
-		return Held{Why: "ask is not possible for a program: no call executes a file that another process gives, and " +
-			"one that is let go on reads its path again, which can be another by then; permit or forbid it"}
-	}
+	asks := Asks{Read: action == Open || action == OpenRead, Write: action == Open || action == OpenWrite,
+		Exec: action == Execute}
 	for i := range paths {
 		p := &paths[i]
 		switch {
@@ -31,7 +28,11 @@ func asked(action string, paths []Path) Held {
 	}
 	h := Held{Means: View, Closed: paths, Why: notHeld, By: "the view, and a person: what is named is shown empty, and " +
 		"handed in where a person allows that it is opened (native)"}
-	if action == OpenWrite {
+	switch action {
+	case Execute:
+		h.By = "the view, and a person: a program is shown empty, and filled with what a person has seen and allowed, " +
+			"until the session ends (native)"
+	case OpenWrite:
 		h.By = "the view, and a person: what is named is read-only, and handed in to be written where a person allows it " +
 			"(native)"
 	}

@@ -48,12 +48,15 @@ type asking struct {
 	places   chan struct{}
 	wg       sync.WaitGroup
 	noexec   bool // what is handed in must not be executed: there is a list of programs
+	// again looks once more at a call that executes, when its program is filled, and lets it go on.
+	again func(n *notice, at string) bool
 
 	looks sync.Mutex // one file is read at a time: it costs this process, and not the box
 
 	mu     sync.Mutex
 	copies map[string]copied // by their paths inside: the last of each
 	made   int64             // bytes of all copies so far
+	sums   map[string]summed // of programs, by their paths inside
 	turn   time.Time         // when the next may be asked about, by the pace
 }
 
@@ -63,12 +66,12 @@ type copied struct {
 	digest string
 }
 
-func newAsking(listener *os.File, about sandbox.Watched, ask Ask) *asking {
+func newAsking(listener *os.File, about sandbox.Watched, ask Ask, again func(*notice, string) bool) *asking {
 	if len(about.Asked) == 0 || ask == nil {
 		return nil
 	}
 	a := &asking{listener: listener, files: map[string][]sandbox.Asked{}, ask: ask, places: make(chan struct{}, mostHeld),
-		noexec: about.Permits.Programs, copies: map[string]copied{}}
+		noexec: about.Permits.Programs, copies: map[string]copied{}, sums: map[string]summed{}, again: again}
 	a.ctx, a.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the listener
 	for _, one := range about.Asked {
 		a.files[string(one.Path)] = append(a.files[string(one.Path)], one)
@@ -99,50 +102,81 @@ func (a *asking) hold(n *notice, at string, flags uint64) fate {
 		if write && !one.Write || !write && !one.Read {
 			continue
 		}
-		select {
-		case a.places <- struct{}{}:
-		default:
-			return refused
-		}
-		call := *n
-		a.wg.Go(func() {
-			defer func() { <-a.places }()
-			if err := a.one(&call, one, write, flags); err != nil {
-				refuse(int(a.listener.Fd()), call.id)
-			}
-		})
-		return held
+		return a.later(n, func(n *notice) error { return a.one(n, one, write, flags) })
 	}
 	return passes
 }
 
-// one asks about one call, and hands the file in. With an error the call fails.
-func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) error {
-	ctx, cancel := context.WithCancel(a.ctx)
-	defer cancel()
-	gone := make(chan struct{})
-	defer close(gone)
-	go a.lookAfter(n.id, cancel, gone)
+// later has a call wait while something is done, which answers it unless there is an error.
+func (a *asking) later(n *notice, do func(*notice) error) fate {
+	select {
+	case a.places <- struct{}{}:
+	default:
+		return refused
+	}
+	call := *n
+	a.wg.Go(func() {
+		defer func() { <-a.places }()
+		if err := do(&call); err != nil {
+			refuse(int(a.listener.Fd()), call.id)
+		}
+	})
+	return held
+}
 
-	if err := a.wait(ctx); err != nil {
-		return err
-	}
-	f, err := openAsked(about, write)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	q := sandbox.FileQuestion{Path: string(about.Path), Write: write, Rule: about.Rule, PID: int(n.tid),
-		Size: fi.Size(), Time: fi.ModTime()}
+// inquiry is a call that waits, with what is asked about it. Its context ends with the call.
+type inquiry struct {
+	sandbox.FileQuestion
+	ctx  context.Context
+	file *os.File // what is asked about
+	end  func()
+}
+
+// begin opens what is asked about, when its turn has come.
+func (a *asking) begin(n *notice, about sandbox.Asked, write bool) (*inquiry, error) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	gone := make(chan struct{})
+	go a.lookAfter(n.id, cancel, gone)
+	q := &inquiry{ctx: ctx, end: func() { close(gone); cancel() }, FileQuestion: sandbox.FileQuestion{
+		Path: string(about.Path), Write: write, Rule: about.Rule, PID: int(n.tid)}}
 	if string(about.Source) != q.Path {
 		q.Source = string(about.Source)
 	}
+	if err := a.wait(ctx); err != nil {
+		q.end()
+		return nil, err
+	}
+	f, err := openAsked(about, write)
+	if err != nil {
+		q.end()
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		q.end()
+		return nil, err
+	}
+	q.file, q.Size, q.Time = f, fi.Size(), fi.ModTime()
 	program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
 	q.Program = strings.TrimSpace(string(program))
+	return q, nil
+}
+
+// Close ends it.
+func (q *inquiry) Close() {
+	q.file.Close()
+	q.end()
+}
+
+// one asks about one call, and hands the file in. With an error the call fails.
+func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) error {
+	q, err := a.begin(n, about, write)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	ctx, f := q.ctx, q.file
 	if !write {
 		a.looks.Lock()
 		if err = ctx.Err(); err == nil {
@@ -153,7 +187,7 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 			return err
 		}
 	}
-	if err := a.ask(ctx, q); err != nil {
+	if err := a.ask(ctx, q.FileQuestion); err != nil {
 		return err
 	}
 	var give *os.File
@@ -239,8 +273,11 @@ func permitted(a sandbox.Asked, st *unix.Stat_t, write bool) error {
 		return nil
 	}
 	want := uint32(unix.S_IROTH)
-	if write {
+	switch {
+	case write:
 		want |= unix.S_IWOTH
+	case a.StandIn != "":
+		want |= unix.S_IXOTH
 	}
 	var by unix.Stat_t
 	if a.Owned != "" && unix.Stat(string(a.Owned), &by) == nil && by.Uid == st.Uid {

@@ -28,10 +28,13 @@ type Watch struct {
 	first    int    // the first process, whose calls are the driver's
 	dir      string // where the command begins
 	pending  string // what the command may be: the file that was tried last
+	ran      bool   // the command was executed, as far as it was seen
 	root     int    // as whoever is inside sees it; -1 until one was seen
 	fixed    bool   // what was found last lies where the view lets nothing be written
 	uses     map[int32][]call
 	asking   *asking // nil where a person is asked about nothing
+
+	looking sync.Mutex // one call is looked at a time; it holds all above
 
 	mu   sync.Mutex
 	stop int // an eventfd that GiveUp writes to; -1 when nothing is served any more
@@ -52,7 +55,7 @@ func Begin(listener *os.File, first int, dir string, about sandbox.Watched, tell
 		w.stop = -1 // no descriptor is left: it goes on to its end
 	}
 	w.table = newTable(about, func(e sandbox.FileEvent) { w.queue <- e })
-	w.asking = newAsking(listener, about, ask)
+	w.asking = newAsking(listener, about, ask, w.again)
 	for _, c := range calls() {
 		w.uses[int32(c.nr)] = append(w.uses[int32(c.nr)], c)
 	}
@@ -95,7 +98,9 @@ func (w *Watch) serve() {
 	for w.next(fd, &n) {
 		became := passes
 		if w.begun.Load() && int(n.tid) != w.first {
+			w.looking.Lock()
 			became = w.look(&n)
+			w.looking.Unlock()
 		}
 		switch became {
 		case refused:
@@ -170,6 +175,9 @@ func (w *Watch) look(n *notice) fate {
 		if w.root >= 0 {
 			w.settle()
 		}
+		if err == nil && c.use == executes && at == "" && w.asking.closes(w.pending) {
+			return refused // the command itself, as below
+		}
 		if err == nil && (at == "" || c.fresh && lies != nothing) {
 			continue // nothing lies there, and nothing is made
 		}
@@ -184,6 +192,19 @@ func (w *Watch) look(n *notice) fate {
 				return held
 			}
 			no = asked == refused
+		}
+		if err == nil && c.use == executes {
+			asked := refused // the command itself is not held: a start takes its time, and no person's
+			if w.ran || !w.asking.closes(at) {
+				asked = w.asking.execute(n, at)
+			}
+			if asked == held {
+				return held
+			}
+			no, w.ran = asked == refused, w.ran || asked == passes
+		}
+		if _, lets, _ := w.asking.program(at); lets {
+			w.table.let(at)
 		}
 		no = no || w.table.refuses(s, err)
 		if c.from && !w.table.refuses(s, err) {
@@ -205,20 +226,31 @@ func (w *Watch) look(n *notice) fate {
 			w.table.unread++
 			continue
 		}
-		w.table.add(s, func() (string, int) {
-			program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
-			return strings.TrimSpace(string(program)), int(n.tid)
-		})
-		if u == executes {
-			for _, by := range w.interpreters(at) {
-				w.table.add(seen{use: executes, path: by}, func() (string, int) { return path.Base(at), int(n.tid) })
-			}
-		}
+		w.note(n, s, u)
 	}
 	if no || w.moves(n, names) {
 		return refused
 	}
 	return passes
+}
+
+// caller is who calls.
+func caller(n *notice) func() (string, int) {
+	return func() (string, int) {
+		program, _ := os.ReadFile("/proc/" + strconv.Itoa(int(n.tid)) + "/comm") // it may be gone
+		return strings.TrimSpace(string(program)), int(n.tid)
+	}
+}
+
+// note notes a use of a path, and of a program what runs it.
+func (w *Watch) note(n *notice, s seen, u use) {
+	w.table.add(s, caller(n))
+	if u != executes {
+		return
+	}
+	for _, by := range w.interpreters(s.path) {
+		w.table.add(seen{use: executes, path: by}, func() (string, int) { return path.Base(s.path), int(n.tid) })
+	}
 }
 
 // moves reports whether a call moves a folder to where a pattern does not name what is in it any more.
@@ -269,7 +301,7 @@ func (w *Watch) settle() {
 		return
 	}
 	at := w.pending
-	w.pending = ""
+	w.pending, w.ran = "", true
 	if w.root >= 0 {
 		if real, err := w.resolve(at); err == nil {
 			at = real

@@ -67,13 +67,14 @@ type table struct {
 	bytes int                      // of known
 	rules map[string][]int         // of about, by their paths
 	globs map[int]pathglob.Pattern // of about's rules that are patterns
+	lets  map[string]bool          // programs that a person has allowed
 	// lost are uses that found no room, and uses whose path could not be read.
 	lost, unread uint64
 }
 
 func newTable(about sandbox.Watched, tell func(sandbox.FileEvent)) *table {
 	t := &table{about: about, tell: tell, known: map[seen]*sandbox.FileEvent{}, rules: map[string][]int{},
-		globs: map[int]pathglob.Pattern{}}
+		globs: map[int]pathglob.Pattern{}, lets: map[string]bool{}}
 	for i, r := range about.Rules {
 		if r.Glob {
 			t.globs[i], _ = patternOf(r) // Filter has refused one that is none
@@ -167,8 +168,14 @@ func (t *table) add(s seen, who func() (program string, pid int)) {
 	t.tell(*e)
 }
 
+// let notes that a person has allowed a program, which can be read from then on too.
+func (t *table) let(at string) { t.lets[at] = true }
+
 // verdict is the rule that forbids a use; nil allows it.
 func (t *table) verdict(s seen) *sandbox.Judged {
+	if t.lets[s.path] && (s.use == executes || s.use == reads) {
+		return nil
+	}
 	first := len(t.about.Rules)
 	for dir := s.path; ; dir = path.Dir(dir) {
 		for _, i := range t.rules[dir] {

@@ -158,7 +158,7 @@ func (p *Plan) keep(o Order, f Facts, list []policy.Statement) {
 			p.View.Closed = append(p.View.Closed, workspace.Closed{
 				Path: c.Path, Dir: c.Dir, Write: c.Write, Rule: st.Rule, Place: st.Origin.String(),
 				Residue: st.Residue(), Accepted: slices.Contains(o.Accepted(), st.Residue()),
-				Read: c.Ask.Read && !given(&st), Change: c.Ask.Write && !given(&st),
+				Read: c.Ask.Read && !given(&st), Change: c.Ask.Write && !given(&st), Exec: c.Ask.Exec && !given(&st),
 			})
 		}
 	}

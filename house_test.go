@@ -132,7 +132,7 @@ var packages = map[string]string{
 	"cmd/cloister/webtest":       "the window of the built binary in a real browser, tests only",
 	"cmd/cloister/realtest":      "real programs driven through the built binary, tests only",
 	"config":                     "strict configuration and the presets",
-	"config/edit":               "one more rule or binding in the text of config.yaml",
+	"config/edit":                "one more rule or binding in the text of config.yaml",
 	"config/imports":             "other sandboxes' settings, in the words of config.yaml",
 	"escape":                     "the runner of attempts, with its verdicts",
 	"escape/browser":             "what a browser sends, and what it never would",

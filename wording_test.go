@@ -37,12 +37,14 @@ func oldWords() []word {
 		{`who (asks|hears)`, "the caller, the client", 0},
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
-		{`nobody`, "no one, with the subject named: no process, no person, no rule", 134},
-		{`told`, "reported, notified, given", 154},
-		{`(says|tells) whether`, "reports whether", 22},
-		{`somebody`, "someone, with the subject named: a person, a process", 32},
-		{`anybody`, "anyone, any process", 7},
-		{`whom`, "the subject, named", 14},
+		{`nobody`, "no one, with the subject named: no process, no person, no rule", 27},
+		{`told`, "reported, notified, given", 43},
+		{`(says|tells) whether`, "reports whether", 3},
+		{`somebody`, "someone, with the subject named: a person, a process", 11},
+		{`anybody`, "anyone, any process", 4},
+		{`(for|by|to|since|so that) who (is|has|asks|waits|reads|writes|uses|calls|looks|needs|wants)`,
+			"the subject, named: for its readers, by its caller", 4},
+		{`whom`, "the subject, named", 8},
 	}
 }
 

@@ -70,7 +70,7 @@ type Credential struct {
 	Also           []string // further hosts that get it
 	Get            string   // how a person gets one
 	// Check is the path at Host of a request that costs nothing, and is answered with
-	// success only to who has the credential; "" where none is known. With are fields that
+	// success only to a holder of the credential; "" where none is known. With are fields that
 	// it needs besides, NAME: VALUE.
 	Check string
 	With  []string

@@ -65,7 +65,7 @@ const (
 	CodeBadRequest   Code = "bad_request"   // the words are wrong
 	CodeNotFound     Code = "not_found"     // no such session or route
 	CodeNameTaken    Code = "name_taken"    // a live session has that name
-	CodeOver         Code = "over"          // somebody else answered first, or nobody waits any more
+	CodeOver         Code = "over"          // another answer was first, or no program waits any more
 	CodeConfirm      Code = "confirm"       // say confirm: true, when the person meant it
 	CodeRunning      Code = "running"       // the session that is asked for lives already; Session is its name
 	CodeForbidden    Code = "forbidden"     // the caller may not

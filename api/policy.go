@@ -91,7 +91,7 @@ type ExplainFile struct {
 	Use  string `json:"use,omitempty"`
 }
 
-// LoginRequest is who wants what by another protocol than HTTP: a database of
+// LoginRequest says who wants what by another protocol than HTTP: a database of
 // PostgreSQL; by SSH a repository of git's, which Push writes, or only to log in.
 type LoginRequest struct {
 	Protocol   string `json:"protocol"`

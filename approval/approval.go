@@ -56,7 +56,7 @@ type Ask struct {
 	// are one question.
 	Subject string
 	// Title is the question in one line; Details are what a person looks at
-	// before an answer. Both may hold foreign text: who shows it renders it.
+	// before an answer. Both may hold foreign text: whatever shows it renders it.
 	Title   string
 	Details []Detail
 	Reason  string // why it is asked
@@ -102,8 +102,8 @@ const (
 	Pending    Outcome = "pending"
 	Allowed    Outcome = "allowed"
 	Denied     Outcome = "denied"
-	Expired    Outcome = "expired"    // nobody answered in time
-	Withdrawn  Outcome = "withdrawn"  // nobody waits for it any more
+	Expired    Outcome = "expired"    // no person answered in time
+	Withdrawn  Outcome = "withdrawn"  // no program waits for it any more
 	Superseded Outcome = "superseded" // the policy changed: ask policy again
 	Unwatched  Outcome = "unwatched"  // no person could see it
 	Overflow   Outcome = "overflow"   // the session asks too much

@@ -41,8 +41,8 @@ type item struct {
 	last     time.Duration // by the clock that runs also while the machine sleeps
 	timer    *time.Timer
 	ready    bool // recorded: it can be seen and answered
-	claimed  bool // somebody is answering
-	overdue  bool // its time ended while somebody was answering
+	claimed  bool // a person is answering
+	overdue  bool // its time ended while a person was answering
 	recorded error
 }
 

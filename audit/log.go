@@ -36,14 +36,14 @@ type Options struct {
 
 // Log appends events. It is safe for use by several goroutines.
 type Log struct {
-	dir     string
-	segment int64
-	now     func() time.Time
-	told    func(Event)
-	keyAge  time.Duration
-	lock    *os.File
-	anchor  *os.File
-	kept    *os.File // the head beside the keys
+	dir      string
+	segment  int64
+	now      func() time.Time
+	appended func(Event)
+	keyAge   time.Duration
+	lock     *os.File
+	anchor   *os.File
+	kept     *os.File // the head beside the keys
 
 	syncing sync.Mutex // held by the one sync under way; taken before mu
 	mu      sync.Mutex
@@ -79,14 +79,14 @@ func Open(dir string, o Options) (*Log, error) {
 		o.KeyAge = keyAge
 	}
 	l := &Log{
-		dir:     dir,
-		keyAge:  o.KeyAge,
-		segment: o.SegmentBytes,
-		now:     o.Now,
-		told:    o.Appended,
-		dirty:   make(chan struct{}, 1),
-		done:    make(chan struct{}),
-		synced:  make(chan struct{}),
+		dir:      dir,
+		keyAge:   o.KeyAge,
+		segment:  o.SegmentBytes,
+		now:      o.Now,
+		appended: o.Appended,
+		dirty:    make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		synced:   make(chan struct{}),
 	}
 	if err := l.open(); err != nil {
 		l.release()
@@ -251,9 +251,9 @@ func (l *Log) write() error {
 		return l.latch(err)
 	}
 	l.size += int64(len(l.waiting))
-	if l.told != nil {
+	if l.appended != nil {
 		for _, e := range l.untold {
-			l.told(e)
+			l.appended(e)
 		}
 	}
 	clear(l.untold)

@@ -63,7 +63,7 @@ type Line struct {
 	Text []byte
 }
 
-// Lines is Read for who wants the record itself.
+// Lines is Read for callers that want the record itself.
 func Lines(dir string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		r, err := newReader(dir, f)

@@ -50,7 +50,7 @@ func Addresses(ctx context.Context, hosts map[string]string, ask Resolver, a aut
 	return dial.Addresses(ctx, hosts, ask, a)
 }
 
-// Forbidden says whether an error is that of an address which no rule opens.
+// Forbidden reports whether an error is that of an address which no rule opens.
 func Forbidden(err error) bool { return dial.Forbidden(err) }
 
 // Config is what an Engine needs. Decider and Journal are required.

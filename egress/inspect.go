@@ -90,7 +90,7 @@ func (i intercepted) intercept(ctx context.Context) {
 			"this session's certificates is gone with the guardian that made them: start the session again"})
 		return
 	}
-	// A connection that served HTTP is none for a program that may speak something else.
+	// A connection that served HTTP is no connection for a program that may speak something else.
 	err := i.dial(ctx, strict || len(readable(i.s.Server.Offer)) > 0)
 	switch {
 	case err == nil:
@@ -178,9 +178,9 @@ func (i intercepted) dial(ctx context.Context, used bool) error {
 	return i.s.Server.Dial(ctx, i.s.Target)
 }
 
-// endHandshake ends a connection whose program did not take our certificate, or speaks
-// TLS that no one should. A program that closes without an alert, once that certificate
-// was taken in this session, ended or needed the connection no more: nothing is refused.
+// endHandshake ends a connection whose program did not take our certificate, or speaks TLS that no
+// one should. A program that closes without an alert, after that certificate was accepted once in
+// this session, has ended or does not need the connection any more: nothing is refused.
 func (i intercepted) endHandshake(err error, proto string) {
 	f := i.s.Flow(verdict.Flow{Kind: verdict.Connect, Reason: "the program broke the TLS handshake off"})
 	switch {

@@ -61,7 +61,7 @@ func (d *Depot) local(ctx context.Context, in io.Reader, args ...string) (string
 }
 
 func (d *Depot) look(ctx context.Context, more []string, in io.Reader, args ...string) (string, error) {
-	return told(d.command(ctx, plain(more), args...), in, func(c *exec.Cmd) error { return held(c, ofObjects()) })
+	return checked(d.command(ctx, plain(more), args...), in, func(c *exec.Cmd) error { return held(c, ofObjects()) })
 }
 
 // held runs a git within limits.
@@ -78,9 +78,9 @@ func held(c *exec.Cmd, l limits) error {
 var errSaid = errors.New("git says more than can be looked at")
 
 // run gives what a git said: all of it, or an error.
-func run(c *exec.Cmd) (string, error) { return told(c, nil, (*exec.Cmd).Run) }
+func run(c *exec.Cmd) (string, error) { return checked(c, nil, (*exec.Cmd).Run) }
 
-func told(c *exec.Cmd, in io.Reader, run func(*exec.Cmd) error) (string, error) {
+func checked(c *exec.Cmd, in io.Reader, run func(*exec.Cmd) error) (string, error) {
 	var out, said capped
 	c.Stdin, c.Stdout, c.Stderr = in, &out, &said
 	if err := run(c); err != nil {

@@ -9,7 +9,7 @@
 // stands as it was shown. No hook runs, no submodule is followed, no
 // configuration is read but the person's own.
 //
-// It does not decide, ask or record: who calls [Depot.Push] brings a function
+// It does not decide, ask or record: the caller of [Depot.Push] brings a function
 // that does. Objects of git LFS are no objects of git, and stay behind.
 //
 // Most readers want [ParseRemote], [Depots.Open], [Depot.Push].

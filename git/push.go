@@ -23,7 +23,7 @@ const (
 // zero is the name of no object.
 const zero = "0000000000000000000000000000000000000000"
 
-// Decide says yes to a push, or why not: its error is for who pushes.
+// Decide says yes to a push, or why not: its error is for the one who pushes.
 type Decide func(ctx context.Context, p *Push) error
 
 // Push serves one git push from inside. The objects lie apart, checked, while

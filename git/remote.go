@@ -64,7 +64,7 @@ func ParseRemote(text string) (Remote, error) {
 	return scpRemote(text)
 }
 
-// Secure says whether nobody between can read or change what is carried.
+// Secure reports whether nobody between can read or change what is carried.
 func (r Remote) Secure() bool { return r.Scheme == "https" || r.Scheme == "ssh" }
 
 // protocols are those that git may use for it: the person's own configuration
@@ -156,7 +156,7 @@ func scpRemote(text string) (Remote, error) {
 	return Remote{URL: user + a.Host() + ":" + dir, Scheme: "ssh", Near: near(a), At: a}, nil
 }
 
-// plainRef says whether a name is one of a branch or tag, as git check-ref-format
+// plainRef reports whether a name is one of a branch or tag, as git check-ref-format
 // has them.
 func plainRef(ref string) bool {
 	rest, ok := strings.CutPrefix(ref, "refs/heads/")

@@ -230,7 +230,7 @@ func (l *live) flowEvent(f verdict.Flow) audit.Event {
 }
 
 // Closed is egress's word that something allowed has ended. There is nothing
-// left to stop when it cannot be recorded: the operator is told, and the next
+// left to stop when it cannot be recorded: the operator is informed, and the next
 // question is refused.
 func (l *live) Closed(f verdict.Flow) {
 	e := l.flowEvent(f)
@@ -266,7 +266,7 @@ func (l *live) Refused(f verdict.Flow) error {
 	return err
 }
 
-// quiet says whether a refusal is for the record only. A program whose datagrams to port
+// quiet reports whether a refusal is for the record only. A program whose datagrams to port
 // 443 are refused (QUIC) connects by TCP instead, which is judged and shown.
 func quiet(f verdict.Flow) bool {
 	return f.Via == verdict.ViaUDP && (f.Further > 0 || f.Authority.IsValid() && f.Authority.Port() == 443)

@@ -45,10 +45,10 @@ func FuzzAPI(f *testing.F) {
 	head := "Host: guardian\r\nConnection: close\r\n"
 	for _, r := range guardian.Routes() {
 		path := strings.ReplaceAll(r.Path, "{name}", "no-such")
-		if r.Read != guardian.Nobody {
+		if r.Read != guardian.None {
 			f.Add([]byte("GET " + path + "?all=1 HTTP/1.1\r\n" + head + "\r\n"))
 		}
-		if r.Write != guardian.Nobody && r.Path != api.PathStop {
+		if r.Write != guardian.None && r.Path != api.PathStop {
 			f.Add([]byte("POST " + path + " HTTP/1.1\r\n" + head + "Content-Length: 2\r\n\r\n{}"))
 		}
 	}

@@ -108,8 +108,8 @@ type Options struct {
 	// starts; without a path it starts none.
 	Shim launch.Self
 	// Probe is the command line of this program that prints what doctor found, as JSON,
-	// in the environment of Shim. The guardian is no process that could find out: what
-	// keeps its memory to itself keeps it from making namespaces too.
+	// in the environment of Shim. The guardian itself cannot find out: what keeps its
+	// memory to itself keeps it from making namespaces too.
 	Probe []string
 	// Hold holds a cloister still, by its isolation level.
 	Hold func(isolation string, h sandbox.Handle) (thaw func() error, err error)
@@ -166,7 +166,7 @@ type guardian struct {
 	ctx  context.Context // ends when the guardian does
 	stop context.CancelCauseFunc
 
-	window     window // where browsers come in, once somebody asked for it
+	window     window // where browsers come in, once a person asked for it
 	devices    *devices.Service
 	commands   *commands.List
 	workspaces *workspaces.Room
@@ -383,7 +383,7 @@ func (g *guardian) close() error {
 		Policy:   g.policies.Current().Snapshot().Digest(),
 	})
 	g.log.Info("the guardian ends", "cause", cause)
-	g.stop(nil) // one that could not serve has not ended what runs beside it
+	g.stop(nil) // a guardian that could not serve has not ended what runs beside it
 	g.aside.Wait()
 	return errors.Join(err, g.sessions.Close(), g.records.Close())
 }
@@ -399,7 +399,7 @@ func (g *guardian) settle() {
 	}
 	lost, err := g.sessions.Settle(g.ctx, g.o.Sweep)
 	if err != nil {
-		g.sweepSoon() // which tells of it, should it fail once more
+		g.sweepSoon() // which reports it, should it fail once more
 	}
 	for _, info := range lost {
 		event := sessionctx.Frame(info, "")
@@ -408,8 +408,8 @@ func (g *guardian) settle() {
 	}
 }
 
-// idle ends a guardian that no one needs. While a session lives, or may come
-// back, someone does.
+// idle ends a guardian that no session needs: none lives, and none may come
+// back.
 func (g *guardian) idle() {
 	tick := time.NewTicker(max(g.o.Idle/10, time.Millisecond))
 	defer tick.Stop()

@@ -220,7 +220,7 @@ func (l *live) known() []string {
 	var names []string
 	for e, err := range audit.Read(folders.Audit(l.g.o.Dirs), audit.Filter{Session: l.Info.ID, Kind: audit.NetDNS}) {
 		if err != nil {
-			break // verify tells; a name that is not known is asked for again
+			break // verify reports a broken record; a name that is not known is asked for again
 		}
 		if e.Verdict != "deny" && !slices.Contains(names, e.Host) {
 			names = append(names, e.Host)
@@ -353,7 +353,7 @@ func (l *live) send(frame api.Frame) error {
 	return nil
 }
 
-// finish records the end that the shim told, and answers with the summary.
+// finish records the end that the shim reported, and answers with the summary.
 func (l *live) finish(end api.SessionEnd) {
 	// The session's context has ended; its last records have not.
 	ctx := context.WithoutCancel(l.ctx)

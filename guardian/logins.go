@@ -84,7 +84,7 @@ func (g *guardian) postLoginFinish(_ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	if req.Answer != "" { // what a person pasted; who waits takes it
+	if req.Answer != "" { // what a person pasted; the request that waits takes it
 		if err := g.logins.Answer(req.ID, l, req.Answer); err != nil {
 			return nil, api.BadRequest("log in: %v", err)
 		}

@@ -163,7 +163,7 @@ func check(req api.SessionRequest) error {
 	return nil
 }
 
-// broke says of a session that was entered that it did not begin.
+// broke records that a session which was entered did not begin.
 func (g *guardian) broke(info api.SessionInfo, why error) {
 	if _, err := g.sessions.Apply(info.ID, registry.Broke,
 		func(i *api.SessionInfo) { i.Reason = why.Error() }); err != nil {
@@ -234,8 +234,8 @@ func (l *live) recordStart(req api.SessionRequest) error {
 	return l.RecordClosed(l.ctx, req.Accepted)
 }
 
-// passesOn tells of a session that another guardian began and the next one will
-// have: that this one ends before it could take it is not the session's end.
+// passesOn reports whether a session stays for the next guardian: another one began it, and
+// that this one ends before it could take it over is not the session's end.
 func (g *guardian) passesOn(req api.SessionRequest) bool {
 	return req.Resume != nil && g.ctx.Err() != nil
 }
@@ -291,7 +291,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 		l.files.Began(livefiles.Of(loaded.Input().Cedar))
 	}
 	l.Snapshot.Store(snapshot)
-	mine, err := g.trusted(l, req, secrets.Told)
+	mine, err := g.trusted(l, req, secrets.Given)
 	if err != nil {
 		g.broke(info, err)
 		return nil, api.SessionGrant{}, err
@@ -331,7 +331,7 @@ func (g *guardian) grant(req api.SessionRequest, shim *process.Process, pid int,
 		Sealed:       mine.sealed,
 		Postgres:     snapshot.Logins(policy.Postgres),
 		Notices:      slices.Concat(g.grantNotices(loaded, l), secrets.Notices, mine.notices),
-		Secrets:      secrets.Told,
+		Secrets:      secrets.Given,
 		Env:          secrets.Env,
 		Logins:       secrets.Logins,
 		LoginFiles:   secrets.Files,

@@ -43,7 +43,7 @@ func TestOpenAPI(t *testing.T) {
 			op  *operation
 			who guardian.Caller
 		}{{path.Get, route.Read}, {path.Post, route.Write}} {
-			if (one.op != nil) != (one.who != guardian.Nobody) {
+			if (one.op != nil) != (one.who != guardian.None) {
 				t.Errorf("%s: described: %t, for %q", route.Path, one.op != nil, one.who)
 			}
 			if one.op == nil {

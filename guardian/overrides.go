@@ -86,7 +86,7 @@ func (l *live) methodMatters(q verdict.Query) bool {
 	return s != nil && s.MethodMatters(q.Authority)
 }
 
-// methodJudge is who judges the request again with each method that its body asks for.
+// methodJudge judges the request again with each method that its body asks for.
 func (l *live) methodJudge(q verdict.Query, bound func(*verdict.HTTP) error) func(string) error {
 	var methods []string
 	return func(method string) error {

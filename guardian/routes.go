@@ -25,8 +25,8 @@ type Caller uint8
 
 // The callers there are.
 const (
-	// Nobody may call nothing: the zero value.
-	Nobody Caller = iota
+	// None may call nothing: the zero value.
+	None Caller = iota
 	// Owner is the guardian's own user on the unix socket, by peer
 	// credentials.
 	Owner
@@ -35,14 +35,16 @@ const (
 	Window
 )
 
-// may says whether a caller may do what a row gives to who.
-func (c Caller) may(who Caller) bool { return c != Nobody && (c == who || c == Owner && who == Window) }
+// may reports whether a caller may do what a row gives to who.
+func (c Caller) may(who Caller) bool {
+	return c != None && (c == who || c == Owner && who == Window)
+}
 
 // Route is one row of the table of everything that can be asked.
 type Route struct {
 	Path  string // as http.ServeMux patterns spell it
-	Read  Caller // who may GET; Nobody when there is nothing to read
-	Write Caller // who may POST; Nobody when nothing changes
+	Read  Caller // who may GET; None when there is nothing to read
+	Write Caller // who may POST; None when nothing changes
 	What  string // for documentation
 
 	read, write handler
@@ -53,87 +55,87 @@ type handler func(*guardian, http.ResponseWriter, *http.Request) (any, error)
 // Routes is the table: every route, who may read it, who may write it.
 func Routes() []Route {
 	return []Route{
-		{api.PathStatus, Window, Nobody, "how the guardian is", (*guardian).getStatus, nil},
-		{api.PathStop, Nobody, Owner, "end the guardian; sessions live on without egress", nil, (*guardian).postStop},
-		{api.PathReload, Nobody, Window, "read the configuration again", nil, (*guardian).postReload},
-		{api.PathWindow, Nobody, Owner, "a link that lets one browser in", nil, (*guardian).postWindow},
+		{api.PathStatus, Window, None, "how the guardian is", (*guardian).getStatus, nil},
+		{api.PathStop, None, Owner, "end the guardian; sessions live on without egress", nil, (*guardian).postStop},
+		{api.PathReload, None, Window, "read the configuration again", nil, (*guardian).postReload},
+		{api.PathWindow, None, Owner, "a link that lets one browser in", nil, (*guardian).postWindow},
 		{api.PathDevices, Owner, Owner, "the paired phones; a code that pairs one", ofDevices((*devices.Service).List),
 			ofDevices((*devices.Service).Pair)},
 		{api.PathDevices + "/pairing", Owner, Owner, "how the pairing stands; agree to it, or not",
 			ofDevices((*devices.Service).Pairing), ofDevices((*devices.Service).Finish)},
-		{api.PathDevices + "/{name}/remove", Nobody, Owner, "forget a phone", nil, ofDevices((*devices.Service).Unpair)},
+		{api.PathDevices + "/{name}/remove", None, Owner, "forget a phone", nil, ofDevices((*devices.Service).Unpair)},
 		{api.PathSessions, Window, Owner, "list sessions (?all=1); open one by upgrade",
 			(*guardian).getSessions, (*guardian).postSessions},
-		{api.PathSessions + "/{name}", Owner, Nobody, "one session, with what exec needs", (*guardian).getSession, nil},
-		{api.PathSessions + "/{name}/stop", Nobody, Window, "end one session", nil, (*guardian).postSessionStop},
-		{api.PathSessions + "/{name}/narrow", Nobody, Owner,
+		{api.PathSessions + "/{name}", Owner, None, "one session, with what exec needs", (*guardian).getSession, nil},
+		{api.PathSessions + "/{name}/stop", None, Window, "end one session", nil, (*guardian).postSessionStop},
+		{api.PathSessions + "/{name}/narrow", None, Owner,
 			"replace what is taken away from a session's policy while it lives", nil, (*guardian).postNarrow},
-		{api.PathSessions + "/{name}/tool", Nobody, Owner, "decide about a call of Cloister's own MCP server",
+		{api.PathSessions + "/{name}/tool", None, Owner, "decide about a call of Cloister's own MCP server",
 			nil, (*guardian).postTool},
-		{api.PathSessions + "/{name}/editor", Nobody, Owner,
+		{api.PathSessions + "/{name}/editor", None, Owner,
 			"record what an agent wanted of the editor that started it",
 			nil, ofActs((*acts.Service).Editor)},
-		{api.PathSessions + "/{name}/files", Nobody, Owner, "what a guest did with files",
+		{api.PathSessions + "/{name}/files", None, Owner, "what a guest did with files",
 			nil, ofActs((*acts.Service).Files)},
-		{api.PathSessions + "/{name}/file", Nobody, Owner,
+		{api.PathSessions + "/{name}/file", None, Owner,
 			"ask a person about a file that is held closed, and wait", nil, (*guardian).postFile},
-		{api.PathPolicy, Window, Nobody, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
-		{api.PathPolicyDigest, Window, Nobody, "its digest", (*guardian).getPolicyDigest, nil},
-		{api.PathPolicyCheck, Nobody, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
-		{api.PathApprovals, Window, Nobody, "what waits for a person (?all=1: and what ended)",
+		{api.PathPolicy, Window, None, "the policy in force (?session=NAME)", (*guardian).getPolicy, nil},
+		{api.PathPolicyDigest, Window, None, "its digest", (*guardian).getPolicyDigest, nil},
+		{api.PathPolicyCheck, None, Window, "would the files on disk load?", nil, (*guardian).postPolicyCheck},
+		{api.PathApprovals, Window, None, "what waits for a person (?all=1: and what ended)",
 			(*guardian).getApprovals, nil},
-		{api.PathApprovals + "/{id}", Window, Nobody, "one question", (*guardian).getApproval, nil},
-		{api.PathApprovals + "/{id}/approve", Nobody, Window, "answer it with allow", nil, (*guardian).postApprove},
-		{api.PathApprovals + "/{id}/deny", Nobody, Window, "answer it with deny", nil, (*guardian).postDeny},
-		{api.PathDecisions, Window, Nobody, "the remembered answers", (*guardian).getDecisions, nil},
-		{api.PathDecisions + "/{id}/undo", Nobody, Window, "take one back", nil, (*guardian).postUndo},
-		{api.PathEvents, Window, Nobody,
+		{api.PathApprovals + "/{id}", Window, None, "one question", (*guardian).getApproval, nil},
+		{api.PathApprovals + "/{id}/approve", None, Window, "answer it with allow", nil, (*guardian).postApprove},
+		{api.PathApprovals + "/{id}/deny", None, Window, "answer it with deny", nil, (*guardian).postDeny},
+		{api.PathDecisions, Window, None, "the remembered answers", (*guardian).getDecisions, nil},
+		{api.PathDecisions + "/{id}/undo", None, Window, "take one back", nil, (*guardian).postUndo},
+		{api.PathEvents, Window, None,
 			"what happens, as server-sent events (?audit=1: also what is recorded); " +
 				"who reads them watches (?session=NAME: that one alone)",
 			(*guardian).getEvents, nil},
-		{api.PathSecrets, Window, Nobody, "the secrets, without their values", (*guardian).getSecrets, nil},
+		{api.PathSecrets, Window, None, "the secrets, without their values", (*guardian).getSecrets, nil},
 		{api.PathSecrets + "/{name}", Owner, Owner, "one of them; set it", (*guardian).getSecret, (*guardian).postSecret},
-		{api.PathSecrets + "/{name}/remove", Nobody, Owner, "forget it", nil, (*guardian).postSecretRemove},
-		{api.PathLogins + "/{name}", Nobody, Owner, "begin a login to a service", nil, (*guardian).postLogin},
-		{api.PathLogins + "/{name}/finish", Nobody, Owner, "wait until the person has agreed, and keep it",
+		{api.PathSecrets + "/{name}/remove", None, Owner, "forget it", nil, (*guardian).postSecretRemove},
+		{api.PathLogins + "/{name}", None, Owner, "begin a login to a service", nil, (*guardian).postLogin},
+		{api.PathLogins + "/{name}/finish", None, Owner, "wait until the person has agreed, and keep it",
 			nil, (*guardian).postLoginFinish},
-		{api.PathPolicyExplain, Nobody, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
+		{api.PathPolicyExplain, None, Window, "judge a destination without connecting", nil, (*guardian).postPolicyExplain},
 		{api.PathMCP, Window, Window, "the declared MCP servers; also with those of a project",
 			(*guardian).getMCP, (*guardian).postMCPList},
 		{api.PathMCP + "/{name}", Window, Window, "one of them, with its tools as they were listed",
 			(*guardian).getMCPServer, (*guardian).postMCPServer},
-		{api.PathMCP + "/{name}/pin", Nobody, Window, "take what it says of its tools now, or forget that",
+		{api.PathMCP + "/{name}/pin", None, Window, "take what it says of its tools now, or forget that",
 			nil, (*guardian).postMCPPin},
-		{api.PathAudit, Window, Nobody, "what was recorded, newest first", (*guardian).getAudit, nil},
-		{api.PathAudit + "/verify", Window, Nobody, "prove the record", (*guardian).getAuditVerify, nil},
-		{api.PathAudit + "/export", Window, Nobody, "the record itself, as JSON lines", (*guardian).getAuditExport, nil},
+		{api.PathAudit, Window, None, "what was recorded, newest first", (*guardian).getAudit, nil},
+		{api.PathAudit + "/verify", Window, None, "prove the record", (*guardian).getAuditVerify, nil},
+		{api.PathAudit + "/export", Window, None, "the record itself, as JSON lines", (*guardian).getAuditExport, nil},
 		{api.PathPolicyFiles, Window, Window, "the files of the configuration; save one that loads",
 			(*guardian).getPolicyFiles, (*guardian).postPolicyFile},
-		{api.PathPolicyFiles + "/check", Nobody, Window, "would this text load in place of a file?",
+		{api.PathPolicyFiles + "/check", None, Window, "would this text load in place of a file?",
 			nil, (*guardian).postPolicyDraft},
-		{api.PathPolicyDraft, Nobody, Window, "a rule for what was seen, written into config.yaml and not saved",
+		{api.PathPolicyDraft, None, Window, "a rule for what was seen, written into config.yaml and not saved",
 			nil, (*guardian).postRuleDraft},
-		{api.PathPolicyWords, Window, Nobody, "what an editor completes with", (*guardian).getPolicyWords, nil},
-		{api.PathCommands, Window, Nobody, "host commands since the guardian began", (*guardian).getCommands, nil},
-		{api.PathCommands + "/{id}", Window, Nobody, "one of them, with the end of its output", (*guardian).getCommand, nil},
-		{api.PathFiles + "/{seq}", Window, Nobody, "a changed auto-run file, by its record's number",
+		{api.PathPolicyWords, Window, None, "what an editor completes with", (*guardian).getPolicyWords, nil},
+		{api.PathCommands, Window, None, "host commands since the guardian began", (*guardian).getCommands, nil},
+		{api.PathCommands + "/{id}", Window, None, "one of them, with the end of its output", (*guardian).getCommand, nil},
+		{api.PathFiles + "/{seq}", Window, None, "a changed auto-run file, by its record's number",
 			(*guardian).getFile, nil},
 		{api.PathReviews, Window, Owner, "changed files that wait for a person; keep, revert or trust one",
 			(*guardian).getReviews, (*guardian).postReview},
-		{api.PathDoctor, Window, Nobody, "what cloister doctor --json says", (*guardian).getDoctor, nil},
-		{api.PathProjects, Window, Nobody, "the projects that had a cloister", (*guardian).getProjects, nil},
-		{api.PathProjects + "/start", Nobody, Window, "start a cloister in one of them", nil, (*guardian).postStart},
-		{api.PathState, Nobody, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
-		{api.PathWorkspaces, Window, Nobody, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
-		{api.PathWorkspaces + "/{name}/diff", Window, Nobody,
+		{api.PathDoctor, Window, None, "what cloister doctor --json says", (*guardian).getDoctor, nil},
+		{api.PathProjects, Window, None, "the projects that had a cloister", (*guardian).getProjects, nil},
+		{api.PathProjects + "/start", None, Window, "start a cloister in one of them", nil, (*guardian).postStart},
+		{api.PathState, None, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
+		{api.PathWorkspaces, Window, None, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
+		{api.PathWorkspaces + "/{name}/diff", Window, None,
 			"what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text; lines=1: with counts)",
 			(*guardian).getWorkspaceDiff, nil},
-		{api.PathWorkspaces + "/{name}/{verb}", Nobody, Window,
+		{api.PathWorkspaces + "/{name}/{verb}", None, Window,
 			"checkpoint, restore, fork, compare, apply, discard or undo",
 			nil, (*guardian).postWorkspace},
-		{api.PathTenant, Nobody, Owner, "record what cloister serve does for a tenant, before it is done",
+		{api.PathTenant, None, Owner, "record what cloister serve does for a tenant, before it is done",
 			nil, ofActs((*acts.Service).Tenant)},
-		{api.PathSessions + "/{name}/terminal", Window, Nobody, "a session's terminal, as a WebSocket",
+		{api.PathSessions + "/{name}/terminal", Window, None, "a session's terminal, as a WebSocket",
 			(*guardian).getTerminal, nil},
 	}
 }
@@ -148,8 +150,10 @@ func ofActs(f func(*acts.Service, *http.Request) (any, error)) handler {
 	}
 }
 
-// String is the word for a caller; nobody has none.
-func (c Caller) String() string { return [...]string{Nobody: "", Owner: "owner", Window: "window"}[c] }
+// String is the word for a caller; None has none.
+func (c Caller) String() string {
+	return [...]string{None: "", Owner: "owner", Window: "window"}[c]
+}
 
 // OpenAPI is the table as a document for other programs.
 func OpenAPI(version string) any {
@@ -186,12 +190,12 @@ func (g *guardian) answer(route Route, w http.ResponseWriter, r *http.Request) {
 	default:
 		do = nil
 	}
-	if caller != Nobody && g.ofHostCommand(r) {
+	if caller != None && g.ofHostCommand(r) {
 		g.refusedByOrigin(r)
-		caller = Nobody
+		caller = None
 	}
 	switch {
-	case caller == Nobody:
+	case caller == None:
 		fail(w, &api.Error{Status: http.StatusForbidden, Code: api.CodeForbidden, Message: "this caller may not"})
 		return
 	case do == nil:
@@ -224,11 +228,11 @@ func callerOf(r *http.Request) Caller {
 		return Window
 	}
 	if _, ok := instance.PeerOf(r.Context()); !ok {
-		return Nobody
+		return None
 	}
 	if r.Host == "" || strings.ContainsAny(r.Host, ".:[") ||
 		r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return Nobody
+		return None
 	}
 	return Owner
 }
@@ -311,7 +315,7 @@ func (g *guardian) postSessionStop(_ http.ResponseWriter, r *http.Request) (any,
 	return info.SessionInfo, err
 }
 
-// linkedWithin is how long a session's shim may take to be heard of.
+// linkedWithin is how long a session's shim may take to connect.
 const linkedWithin = 3 * time.Second
 
 // linked is the link of a session, nil where its shim does not come. Of one that is

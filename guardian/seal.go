@@ -64,8 +64,8 @@ func (l *live) seal() ([]byte, error) {
 
 // known are the values of a session's secrets, the oldest first; of more than may be
 // sealed, the last of each.
-func (g *guardian) known(told []api.Placeholder) (out []sealed.Known) {
-	for _, p := range told {
+func (g *guardian) known(given []api.Placeholder) (out []sealed.Known) {
+	for _, p := range given {
 		if !slices.ContainsFunc(out, func(k sealed.Known) bool { return k.Name == p.Name }) {
 			out = append(out, sealed.Known{Name: p.Name})
 		}

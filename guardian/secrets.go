@@ -182,7 +182,7 @@ func (l *live) opens(q verdict.Query, v policy.Verdict) verdict.Opening {
 }
 
 // misnamed says why a name may not be looked up or connected to: it has a
-// placeholder in it, and who resolves it would learn it.
+// placeholder in it, and its resolver would learn it.
 func (l *live) misnamed(ctx context.Context, q verdict.Query) (v policy.Verdict, refused bool) {
 	s := l.secrets.Load()
 	// A request by the proxy is the first to name it.

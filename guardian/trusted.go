@@ -65,7 +65,7 @@ func wordsDigest(project string, words policyset.SessionRules) ([]byte, error) {
 
 // trusted gives the session its authority and host key: new ones, or those that it had
 // under a guardian that is gone.
-func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placeholder) (t trust, err error) {
+func (g *guardian) trusted(l *live, req api.SessionRequest, given []api.Placeholder) (t trust, err error) {
 	var from sealed.State
 	if req.Memory != nil && req.Resume == nil {
 		if from, err = g.seals.OpenMemory(*req.Memory); err != nil {
@@ -75,7 +75,7 @@ func (g *guardian) trusted(l *live, req api.SessionRequest, told []api.Placehold
 	if !req.Network {
 		return t, nil
 	}
-	state := sealed.State{Secrets: told}
+	state := sealed.State{Secrets: given}
 	if state.Words, err = wordsDigest(req.Project, policyset.SessionRulesOf(req)); err != nil {
 		return t, err
 	}

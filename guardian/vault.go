@@ -17,7 +17,7 @@ import (
 	"cloister/secret/vault"
 )
 
-// A vaultDoor opens the vault when it is first needed: who binds no secret never
+// A vaultDoor opens the vault when it is first needed: a person that binds no secret never
 // pays for one, and a vault that cannot be read stops nothing else. One that could
 // not be read is looked at again the next time.
 type vaultDoor struct {

@@ -16,7 +16,7 @@ import (
 // window is the door for browsers, and who serves it.
 type window struct {
 	mu     sync.Mutex
-	door   *web.Door // nil until somebody asked for it
+	door   *web.Door // nil until a person asked for it
 	server *http.Server
 	served sync.WaitGroup
 }

@@ -110,7 +110,7 @@ func (k *keeper) reap(main int) int {
 			continue
 		}
 		if err != nil {
-			return status // ECHILD: nobody is left
+			return status // ECHILD: no process is left
 		}
 		k.mu.Lock()
 		var ws unix.WaitStatus

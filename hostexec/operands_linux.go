@@ -58,7 +58,7 @@ func (p *Prepared) implied() error {
 			}
 			o, f, err := p.operand(0, filepath.Join(dir, name))
 			if _, refused := errors.AsType[*Refused](err); refused {
-				break // a link that leads out: to what nobody inside can write
+				break // a link that leads out: to what no program inside can write
 			}
 			if err != nil {
 				return err

@@ -84,14 +84,14 @@ func (r *running) run(ctx context.Context) (res Result, err error) {
 	out, stdout := pipes.make()
 	errs, stderr := pipes.make()
 	orders, control := pipes.make()
-	report, told := pipes.make()
+	report, answers := pipes.make()
 	if pipes.err != nil {
 		return res, fmt.Errorf("run host command: %w", pipes.err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.way.Helper[0], r.way.Helper[1:]...)
 	cmd.Args[0] = "cloister"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	cmd.ExtraFiles = []*os.File{orders, told, r.p.dir}
+	cmd.ExtraFiles = []*os.File{orders, answers, r.p.dir}
 	if r.p.script != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, r.p.script)
 	}
@@ -101,7 +101,7 @@ func (r *running) run(ctx context.Context) (res Result, err error) {
 	if err := cmd.Start(); err != nil {
 		return res, fmt.Errorf("run host command: %w", err)
 	}
-	for _, f := range []*os.File{stdin, stdout, stderr, orders, told} {
+	for _, f := range []*os.File{stdin, stdout, stderr, orders, answers} {
 		f.Close()
 	}
 	o := &orderly{w: control}

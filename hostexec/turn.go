@@ -24,7 +24,7 @@ const (
 	maxHook = 64 << 10
 	// maxPrompt bounds what is kept of a prompt, in bytes.
 	maxPrompt = 100
-	// hookWithin bounds the wait for a hook's input: who calls it by hand may have none.
+	// hookWithin bounds the wait for a hook's input: a person who calls it by hand may have none.
 	hookWithin = 500 * time.Millisecond
 )
 

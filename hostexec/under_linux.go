@@ -14,11 +14,11 @@ import (
 // starts: none of it is ever an orphan whose parent no one knows, and all of it ends
 // with the Leash, or with this process.
 type Leash struct {
-	job               job
-	orders, told, dir *os.File // the helper's ends
-	control, report   *os.File
-	end               func()
-	once              sync.Once
+	job                  job
+	orders, answers, dir *os.File // the helper's ends
+	control, report      *os.File
+	end                  func()
+	once                 sync.Once
 }
 
 // Under is a command as the helper runs it, which serves Keep. Its pipes are the
@@ -31,7 +31,7 @@ func Under(ctx context.Context, helper []string, c *exec.Cmd) (*exec.Cmd, *Leash
 	}
 	var pipes pipes
 	l.orders, l.control = pipes.make()
-	l.report, l.told = pipes.make()
+	l.report, l.answers = pipes.make()
 	err := pipes.err
 	if err == nil {
 		l.dir, err = os.Open(c.Dir)
@@ -43,7 +43,7 @@ func Under(ctx context.Context, helper []string, c *exec.Cmd) (*exec.Cmd, *Leash
 	l.end = sync.OnceFunc(func() { l.control.Close() })
 	kept := exec.CommandContext(context.WithoutCancel(ctx), helper[0], helper[1:]...) // it ends with the Leash
 	kept.Args[0] = "cloister"
-	kept.ExtraFiles = []*os.File{l.orders, l.told, l.dir}
+	kept.ExtraFiles = []*os.File{l.orders, l.answers, l.dir}
 	kept.Env, kept.Dir = []string{}, "/" // nothing of the guardian's
 	return kept, l, nil
 }
@@ -61,7 +61,7 @@ func (l *Leash) Started() error {
 
 func (l *Leash) helpers() {
 	l.once.Do(func() {
-		for _, f := range []*os.File{l.orders, l.told, l.dir} {
+		for _, f := range []*os.File{l.orders, l.answers, l.dir} {
 			f.Close()
 		}
 	})

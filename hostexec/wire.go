@@ -90,7 +90,7 @@ type Conn struct {
 	r *bufio.Reader
 	c net.Conn
 
-	shown func(isErr bool, p []byte) // nil for nobody
+	shown func(isErr bool, p []byte) // nil where no window shows it
 
 	mu sync.Mutex // of writing
 

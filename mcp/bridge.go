@@ -21,10 +21,10 @@ import (
 
 // A Bridge offers a program that speaks MCP on stdin and stdout as a server of
 // Streamable HTTP. It judges nothing: it is behind the gate, in the place of a
-// server elsewhere. The program is started by the first who connects, and ends
+// server elsewhere. The program is started by the first connection, and ends
 // with the bridge.
 type Bridge struct {
-	// Name is what who connects knows it by.
+	// Name is what its clients know it by.
 	Name string
 	// Make makes the command anew, to be started; it sets no pipes.
 	Make func() (*exec.Cmd, error)
@@ -69,7 +69,7 @@ type program struct {
 	in      io.WriteCloser
 
 	mu      sync.Mutex
-	waiting map[string]chan []byte // answers that somebody waits for, by id
+	waiting map[string]chan []byte // answers that a program waits for, by id
 	events  chan []byte            // what the program says by itself
 }
 
@@ -114,7 +114,7 @@ func (b *Bridge) start() (*program, error) {
 		return nil, errors.Join(fmt.Errorf("start MCP server: %w", err), holder.Close())
 	}
 	if err := holder.Started(); err != nil {
-		b.Log(err.Error()) // it ends at once, as who waits for it sees
+		b.Log(err.Error()) // it ends at once, as its waiter sees
 	}
 	p := &program{holder: holder, session: rand.Text(), in: in, gone: make(chan struct{}),
 		waiting: map[string]chan []byte{}, events: make(chan []byte, mostEvents)}
@@ -186,7 +186,7 @@ func (p *program) listen(out io.Reader) {
 	}
 }
 
-// said gives an answer to who waits for it, and the rest to the stream.
+// said gives an answer to the request that waits for it, and the rest to the stream.
 func (p *program) said(m message) {
 	p.mu.Lock()
 	wait := p.waiting[string(m.id)]
@@ -199,7 +199,7 @@ func (p *program) said(m message) {
 	p.mu.Unlock()
 	select {
 	case p.events <- m.value.raw:
-	default: // nobody reads, and it must not wait for them
+	default: // no one reads, and the server must not wait for them
 	}
 }
 
@@ -307,7 +307,7 @@ func (p *program) answer(ctx context.Context, w http.ResponseWriter, batch bool,
 	if batch {
 		text = list(out)
 	}
-	_, _ = w.Write(text) // who asked may have gone
+	_, _ = w.Write(text) // the client may have gone
 }
 
 // streamAnswers gives each answer as it comes, and what the program says meanwhile:
@@ -367,7 +367,7 @@ func (p *program) stream(w http.ResponseWriter, r *http.Request) {
 // event writes one message as one event.
 func event(w http.ResponseWriter, text []byte) {
 	text = []byte(strings.NewReplacer("\n", " ", "\r", " ").Replace(string(text)))
-	_, _ = w.Write(slices.Concat([]byte("event: message\ndata: "), text, []byte("\n\n"))) // who listened may have gone
+	_, _ = w.Write(slices.Concat([]byte("event: message\ndata: "), text, []byte("\n\n"))) // the client may have gone
 	_ = http.NewResponseController(w).Flush()
 }
 

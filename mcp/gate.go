@@ -4,7 +4,7 @@
 // The promise: a frame that cannot be read, or that two readers could read in two
 // ways, goes nowhere; a call goes up only after the Judge allowed its server, name
 // and arguments; what a listing shows is what may be called; a request of a server
-// that is not allowed reaches nobody, and the server is told by the program itself
+// that is not allowed reaches no one, and the server is notified by the program itself
 // that it is not served. What is allowed passes as it was written.
 //
 // It does not know rules (the Judge does), does not speak HTTP (who calls it
@@ -80,7 +80,7 @@ type Judge interface {
 // A Gate stands between a program and one server.
 type Gate struct {
 	Judge Judge
-	// Root reports whether a root that the program names may be told to the server.
+	// Root reports whether a root that the program names may be sent to the server.
 	Root func(uri string) bool
 }
 
@@ -232,12 +232,12 @@ func (g *Gate) completion(m message) Answer {
 
 // roots holds the roots that a program tells to those that it may.
 func (g *Gate) roots(result *value) Answer {
-	told := result.get("roots")
-	if told == nil {
+	roots := result.get("roots")
+	if roots == nil {
 		return Answer{Allow: true}
 	}
-	for i := range told.items {
-		uri, ok := told.items[i].get("uri").str()
+	for i := range roots.items {
+		uri, ok := roots.items[i].get("uri").str()
 		if !ok || g.Root == nil || !g.Root(uri) {
 			return Answer{Reason: fmt.Sprintf("the root %.200q lies outside the project", uri)}
 		}

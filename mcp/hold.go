@@ -59,7 +59,7 @@ type Sent struct {
 	stop func() bool
 }
 
-// Send is a frame that is read once, by who ends with ctx.
+// Send is a frame that is read once, by a reader that ends with ctx.
 func (h *Hold) Send(ctx context.Context, frame []byte) *Sent {
 	h.Keep(cap(frame))
 	s := &Sent{hold: h, stop: context.AfterFunc(ctx, h.End)}

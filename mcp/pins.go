@@ -32,7 +32,7 @@ type Pin struct {
 	Digest     string          `json:"digest"`
 	Definition json.RawMessage `json:"definition"`
 	At         time.Time       `json:"at"`
-	By         string          `json:"by"` // who took it; "first seen" for nobody
+	By         string          `json:"by"` // who took it; "first seen" where no person did
 	// Seen is what the server says now, where that is another.
 	Seen *Seen `json:"seen,omitempty"`
 }

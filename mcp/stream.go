@@ -73,7 +73,7 @@ func (s *Stream) event() error {
 		case len(line) == 0:
 			return s.dispatch(kind, fields, data)
 		case line[0] == ':':
-			if len(fields) == 0 && data == nil { // it keeps the connection alive, and waits for nobody
+			if len(fields) == 0 && data == nil { // it keeps the connection alive, and no client waits for it
 				s.out.Write(line)
 				s.out.WriteByte('\n')
 				return nil
@@ -140,7 +140,7 @@ func (s *Stream) dispatch(kind string, fields, data [][]byte) error {
 			return unreadable("the server", err)
 		}
 	case kind != "" && kind != "message":
-		return nil // no client waits for it, and nobody can judge it
+		return nil // no client waits for it, and no rule can judge it
 	case len(text) > 0:
 		if !s.hold.weigh(text) {
 			return crowded()

@@ -74,7 +74,7 @@ func (w *world) request(r Request, action types.String, context types.RecordMap)
 }
 
 // remembered bounds a memo. Names come from a program that may invent them, so
-// a full memo starts anew: who floods it pays what a first question costs.
+// a full memo starts anew: a flood of it pays what a first question costs.
 const remembered = 1024
 
 // A memo keeps what the Cedar policies said of a connection. A set never changes

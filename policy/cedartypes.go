@@ -29,12 +29,12 @@ var (
 // action and knows no place.
 func (l *loader) mistyped(err error) {
 	lacking := map[string][]string{} // attributes of context, with the actions that have them not
-	var told []string
+	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if w := absent().FindStringSubmatch(line); w != nil {
 			lacking[w[1]] = append(lacking[w[1]], w[2])
-		} else if !slices.Contains(told, line) {
-			told = append(told, line)
+		} else if !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(lacking)) {
@@ -43,7 +43,7 @@ func (l *loader) mistyped(err error) {
 			strings.Join(slices.Compact(lacking[name]), ", ")),
 			"name in the scope the actions that it is meant for")
 	}
-	for _, line := range told {
+	for _, line := range lines {
 		if w := wrongText().FindStringSubmatch(line); w != nil {
 			l.bad(w[2], w[2]+" is no "+w[1], map[string]string{"IP address": `such as ip("203.0.113.0/24")`}[w[1]])
 		} else if w := wrongType().FindStringSubmatch(line); w != nil {

@@ -192,7 +192,7 @@ func (s *Snapshot) unlistedVerdict(f *found, c *cedarFound, a authority.Authorit
 	some := f.some[tierAllow]
 	switch {
 	case f.asked != nil && f.login[tierAllow] != nil:
-		v.Effect = Deny // nobody is asked about a login
+		v.Effect = Deny // no person is asked about a login
 		v.Origin, v.Reason, v.Hints = f.login[tierAllow].origin, f.login[tierAllow].otherwise,
 			loginHints(a, f.asked, f.login[tierAllow].login)
 	case f.http != nil && some != nil:

@@ -133,7 +133,7 @@ type found struct {
 	opened bool
 	// wrongPort is the best rule that widens and names the host at other ports.
 	wrongPort *rule
-	all       *[]*rule // every rule that names the host, if anybody asks
+	all       *[]*rule // every rule that names the host, if a caller asks
 }
 
 func (f *found) offer(rules []*rule, port uint16) {

@@ -240,7 +240,7 @@ func (w *world) call(server *MCPServer, c *MCPCall, named []types.EntityUID) {
 }
 
 // mostListed bounds a list that policies read: cedar-go's sets are slow where
-// somebody chooses values that fall together.
+// an attacker chooses values that fall together.
 const mostListed = 1000
 
 // cedarValue is JSON in Cedar's words: whole numbers are Long, others decimal

@@ -228,7 +228,7 @@ func skeleton(name string) string {
 	}, name)
 }
 
-// LookAlike says whether two names could be taken for one another.
+// LookAlike reports whether two names could be taken for one another.
 func LookAlike(a, b string) bool { return a != b && skeleton(a) == skeleton(b) }
 
 func serverUID(name string) types.EntityUID {
@@ -273,7 +273,7 @@ func lookAlikeKey(v any, names []string) string {
 
 func stated(e Effect, key, server string) (Effect, string) {
 	if e == Deny {
-		return Deny, "" // also where nobody wrote it
+		return Deny, "" // also where the configuration has no word for it
 	}
 	return e, key + " " + e.String() + " of " + server
 }

@@ -111,7 +111,7 @@ func (s *Snapshot) UploadMatters(r Request) bool {
 	return s.mode == Enforce && r.Action == HTTPRequest && s.judge(going).Effect != s.judge(r).Effect
 }
 
-// MethodMatters says whether a request like this one could be judged otherwise by another
+// MethodMatters reports whether a request like this one could be judged otherwise by another
 // method. Who lets it through then looks into its body for one (reading.Form).
 func (s *Snapshot) MethodMatters(r Request) bool {
 	if s.mode != Enforce {

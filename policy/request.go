@@ -57,7 +57,7 @@ func (m *matcher) match(q *HTTP, t tier) bool {
 	}
 	values, err := q.Values()
 	if err != nil {
-		return !widens // nobody knows what the server makes of it
+		return !widens // what the server makes of it is not known
 	}
 	for _, k := range m.query {
 		if !fits(k, widens, slices.Values(values[k.name])) {

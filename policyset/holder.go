@@ -38,7 +38,7 @@ func (p *Holder) With(instead map[string][]byte) (*Set, error) {
 	return LoadWith(p.Dir, p.Home, p.Host, instead)
 }
 
-// Notify is what the configuration in force says of who is notified of questions.
+// Notify is what the configuration in force says about who is notified of questions.
 func (p *Holder) Notify() config.Notify {
 	if c := p.Current().Config(); c != nil {
 		return c.Notify
@@ -125,7 +125,7 @@ func (p *Holder) remember(key string, s *policy.Snapshot) {
 }
 
 // Upcoming is what the next session would have: that what the files on disk say now
-// is not in force yet is told, as is that it cannot be.
+// is not in force yet is reported, as is that it cannot be.
 func (p *Holder) Upcoming() (*Set, []string) {
 	now := p.Current()
 	if !p.Stale() {

@@ -79,7 +79,7 @@ func (l *Set) Scope(files []api.ProjectFile) (*Scope, error) {
 func (l *Set) Secrets() []config.Secret {
 	all, err := l.Scope(nil)
 	if err != nil {
-		return l.config.Secrets // no session starts, and is told why
+		return l.config.Secrets // no session starts, and the caller gets the reason
 	}
 	return all.Secrets
 }

@@ -21,7 +21,7 @@ func addServers(in *policy.Input, list []config.MCPServer) error {
 		effect := func(w config.MCPWord) policy.Effect {
 			e, err := policy.ParseEffect(string(w))
 			if err != nil {
-				return policy.Deny // nobody wrote it
+				return policy.Deny // the configuration has no word for it
 			}
 			return e
 		}

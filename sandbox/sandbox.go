@@ -191,7 +191,7 @@ type Unsupported struct {
 	Reason    string
 	Fix       string
 	// Residue is the word for --accept where a person may go on without it;
-	// empty where nobody may.
+	// empty where no one may.
 	Residue string
 }
 

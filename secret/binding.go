@@ -29,7 +29,7 @@ type Binding struct {
 	// is said, are signed anew.
 	Sign              Kind
 	Services, Regions []string
-	Use               string // what becomes of a use, in the words of who wrote it
+	Use               string // what becomes of a use, as it was written
 	// Origin is where it was written, for a person.
 	Origin string
 
@@ -120,12 +120,12 @@ func isToken(s string) bool {
 	})
 }
 
-// Covers says whether the binding names a destination.
+// Covers reports whether the binding names a destination.
 func (b *Binding) Covers(a authority.Authority) bool {
 	return slices.Contains(b.Ports, a.Port()) && b.CoversHost(a)
 }
 
-// CoversHost says whether it names the host, at any port.
+// CoversHost reports whether it names the host, at any port.
 func (b *Binding) CoversHost(a authority.Authority) bool {
 	return slices.ContainsFunc(b.Hosts, func(p authority.Pattern) bool { return p.Match(a.Host()) })
 }
@@ -183,7 +183,7 @@ type Request struct {
 	Method    string
 	Path      urlpath.Path
 	BadPath   error // why the path has no one spelling
-	// Of one that is signed: for whom.
+	// Of one that is signed: the service that it is for.
 	Service, Region string
 }
 

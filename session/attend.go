@@ -57,7 +57,7 @@ func UntilSignal(whole context.Context, signals <-chan os.Signal) (ctx context.C
 }
 
 // describeAfter is how long a command lives before what a later exec needs is
-// deposited: many commands are over before anybody could type exec.
+// deposited: many commands are over before a person could type exec.
 const describeAfter = 10 * time.Millisecond
 
 // describe deposits what a later exec needs. What is made and covered inside is there
@@ -110,7 +110,7 @@ func (s *Shim) attend(ctx context.Context, link *client.Link, box sandbox.Box, s
 	for {
 		select {
 		case status := <-alone:
-			// Nothing lives inside, and nobody can have joined: the kernel takes
+			// No process is left inside, and none can have joined: the kernel takes
 			// the enclosure down on one processor, this tidies up on another.
 			over(status, nil)
 			alone = nil

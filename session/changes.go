@@ -206,7 +206,7 @@ func SweepReviews(ctx context.Context, store review.Store) error {
 
 // backdated is when something began by the clock as it is set now: files have that
 // one's times, and a clock that was set back would make what changed look older than
-// the session. elapsed is by a clock that nobody sets.
+// the session. elapsed is by a clock that no one can set.
 func backdated(began time.Time, elapsed time.Duration, now time.Time) time.Time {
 	if by := now.Round(0).Sub(began.Round(0)) - elapsed; by < 0 {
 		return began.Round(0).Add(by)

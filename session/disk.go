@@ -55,24 +55,24 @@ func (s *Shim) watchDisk(ctx context.Context) (wait func()) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	told := false
+	sent := false
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(diskEvery)
 		defer tick.Stop()
-		for !told {
+		for !sent {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				told = tell()
+				sent = tell()
 			}
 		}
 	}()
 	return func() {
 		cancel()
 		<-done
-		if !told { // a short command may have filled it
+		if !sent { // a short command may have filled it
 			tell()
 		}
 	}

@@ -222,7 +222,7 @@ func (s *Shim) environment(grant api.SessionGrant, user sandbox.User, view *work
 
 // gitConfig is all that git inside knows of the person: whose commits these
 // are. It also trusts the project, whose files' owner a container may show as
-// somebody else.
+// another process.
 func (s *Shim) gitConfig() []byte {
 	var b strings.Builder
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace
@@ -234,7 +234,7 @@ func (s *Shim) gitConfig() []byte {
 		fmt.Fprintf(&b, "[url \"cloister::%s\"]\n\tinsteadOf = \"%s\"\n", quote(url), quote(url))
 	}
 	if len(s.Remotes) > 0 {
-		// git has submodules fetched by no helper that nobody allowed (git-config(1)).
+		// git has submodules fetched by allowed helpers alone (git-config(1)).
 		b.WriteString("[protocol \"cloister\"]\n\tallow = always\n")
 	}
 	submodules := s.Submodules

@@ -100,7 +100,7 @@ type Shim struct {
 	StartWithin time.Duration
 	// End yields a reason when the caller wants the command to end; nil never does.
 	End <-chan string
-	// Granted is told the grant before anything is built; its error ends the run.
+	// Granted is given the grant before anything is built; its error ends the run.
 	Granted func(api.SessionGrant) error
 	// Planned is given the view before anything is built.
 	Planned func(*workspace.View)
@@ -138,7 +138,7 @@ type Result struct {
 	Notices   []string
 }
 
-// hangUpAfter is when one that has not ended yet is told that its terminal is
+// hangUpAfter is when a command that has not ended yet is notified that its terminal is
 // gone.
 const hangUpAfter = time.Second
 
@@ -220,7 +220,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		s.Running()
 	}
 	disk, looked := s.watchDisk(ctx), s.lookBefore(ctx, pending, view)
-	// The end has been told, the stubs are gone: once, as soon as it is known.
+	// The end has been reported, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error
 	over := func(status sandbox.Status, lost error) {

@@ -90,7 +90,7 @@ func (l *links) look(root, rel string, e *resolve.Entry) {
 	}
 	if e.IsDir() && e.Name() == "objects" {
 		if dir := filepath.Join(root, filepath.Dir(rel)); filepath.Base(dir) == ".git" || gitdir.Looks(dir) {
-			l.shared = rel + "/" // clones on one disk share their objects, which nobody rewrites
+			l.shared = rel + "/" // clones on one disk share their objects, which are never rewritten
 		}
 	}
 	if !e.Type().IsRegular() {

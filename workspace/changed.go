@@ -55,7 +55,7 @@ func besides(ctx context.Context, p Project, since time.Time, view Holder) (*wal
 	return w, nil
 }
 
-// maxTold is how long a path may be that a person is told, in bytes; of a longer one a
+// maxTold is how long a path may be that a person is shown, in bytes; of a longer one a
 // folder above is named.
 const maxTold = 1024
 

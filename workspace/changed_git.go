@@ -53,7 +53,7 @@ func (w *walk) says(path, text string) bool {
 
 // objects looks at what is among the objects of a repository and is none: links, the
 // list of places with more of them, and what has another shape than git makes there,
-// such as a repository that a remote leads to. Folders that nobody changed since have
+// such as a repository that a remote leads to. Folders that were not changed since have
 // nothing new.
 func (w *walk) objects(rel string, at *resolve.Stat, moved bool) {
 	w.objectFolder(rel, "", at, moved)

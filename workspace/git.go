@@ -122,7 +122,7 @@ func namesWorktree(dir, at string) bool {
 }
 
 // Branch is what is checked out, by its short name; empty for a commit without
-// one and where nobody can tell.
+// one and where that cannot be known.
 func (g *Git) Branch() string {
 	if g == nil {
 		return ""

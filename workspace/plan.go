@@ -53,7 +53,7 @@ type Options struct {
 	Folders  []string        // more paths inside that lead to the project
 	Protect  []string        // more paths of the project to protect, relative to its top
 	Hide     []string        // globs of files in the project that are shown empty
-	Outer    []protect.Outer // the rules of known projects around this one, for what of it they name
+	Outer    []protect.Outer // the rules of known projects around this one, as far as they name paths of it
 	KeepOut  []string        // Cloister's own folders
 	// Sources tells where git of the host has its configuration for a repository.
 	Sources func(at hostgit.Folders) hostgit.Configuration
@@ -195,8 +195,8 @@ func (v *View) plan(p Project, o Options) error {
 }
 
 // bind adds a bind and, where its target lies on an earlier one of ours, makes
-// the place to mount it on. Only the private home is made places in: through
-// os.Root, since the payload of an earlier session may have planted links there.
+// the place to mount it on. Only in the private home are such places made:
+// through os.Root, since the payload of an earlier session may have planted links there.
 func (v *View) bind(home string, b sandbox.Bind) error {
 	if rel, ok := strings.CutPrefix(string(b.Target), string(v.Home)+"/"); ok &&
 		!slices.ContainsFunc(v.Binds, func(c sandbox.Bind) bool {

@@ -37,7 +37,7 @@ func (noFolder) Hints() []string { return []string{"go to one that does, or name
 // must not see.
 type TooWide struct {
 	Root, Holds string
-	Residue     string // the word that accepts it; empty where nobody may
+	Residue     string // the word that accepts it; empty where no word does
 }
 
 func (e *TooWide) Error() string {

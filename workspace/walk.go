@@ -52,12 +52,12 @@ type walk struct {
 	root      string
 	since     time.Time
 	view      Holder
-	others    string // a folder that is left out: nobody inside can write there
+	others    string // a folder that is left out: no program inside can write there
 	beside    bool   // all of it is git's own, also that of a bare repository, where no .git tells so
 	found     []string
 	indexes   []string // of repositories, that changed
 	truncated bool
-	links     *links          // takes hard links too; nil where nobody asks for them
+	links     *links          // takes hard links too; nil where they are not asked for
 	own       map[string]bool // stubs of the session's own, which are left out
 	seen      *seen           // what the look before the session knows of folders; nil for none
 	seeing    *seen           // takes that
@@ -80,7 +80,7 @@ func (w *walk) folder(rel string, at *resolve.Stat, moved, inBare bool) {
 		return
 	}
 	if rel != "" && self.Mode&0o500 != 0o500 && os.Geteuid() != 0 {
-		w.unread(rel, moved, fs.ErrPermission) // its names are told, and nothing of them
+		w.unread(rel, moved, fs.ErrPermission) // its names are listed, and nothing of them
 	}
 	h := w.here(rel, entries, inBare)
 	w.see(rel, self, entries, inBare, func(e *resolve.Entry) bool { return h.matters(e) })
@@ -152,7 +152,7 @@ func (w *walk) here(rel string, entries []resolve.Entry, inBare bool) spot {
 
 // unread tells of a folder that cannot be looked into. Programs enter one by its name
 // all the same where it may be searched, and the payload can lock what it made or
-// changed: such a folder of the person's own is told of itself. Others' files the
+// changed: such a folder of the person's own is listed itself. Others' files the
 // payload cannot touch either.
 func (w *walk) unread(rel string, moved bool, err error) {
 	switch {
@@ -160,7 +160,7 @@ func (w *walk) unread(rel string, moved bool, err error) {
 		return // gone
 	case !errors.Is(err, fs.ErrPermission):
 		// A path longer than the kernel takes, among others: what is below it is seen by
-		// nobody, so that the folder is told of each time.
+		// nobody, so that the folder is listed each time.
 		w.found = append(w.found, shortened(filepath.Clean(rel)))
 		return
 	}
@@ -201,7 +201,7 @@ func (w *walk) harmless(path string, e *resolve.Entry) bool {
 }
 
 // hostsTree tells of the two files by which git knows a linked working tree, of one
-// that the host made meanwhile: start -b does. Nobody inside can write where they
+// that the host made meanwhile: start -b does. No program inside can write where they
 // lie; the tree points back at them, and says nothing else.
 func (w *walk) hostsTree(path string) bool {
 	dir, name := filepath.Split(filepath.Clean(path))

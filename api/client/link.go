@@ -92,8 +92,8 @@ type Link struct {
 	cancel  context.CancelFunc
 
 	// What the session is, to tell the next guardian. A change and the look
-	// at conn happen under one lock: either this guardian is told, or the
-	// change is part of what the next one is told.
+	// at conn happen under one lock: either this guardian is notified, or the
+	// change is part of what the next one is sent.
 	mu        sync.Mutex
 	conn      *passfd.Conn  // nil while no guardian is there
 	gone      chan struct{} // closed while conn is nil
@@ -329,7 +329,7 @@ func (l *Link) handle(conn *passfd.Conn, frame api.Frame) error {
 		more := l.filed.recorded(frame.Filed)
 		l.mu.Unlock()
 		if more != nil {
-			_ = writeFrame(conn, *more, nil) // a broken connection is noticed by who reads it
+			_ = writeFrame(conn, *more, nil) // a broken connection is noticed by its reader
 		}
 	case api.FrameError:
 		if frame.Error != nil {

@@ -20,7 +20,7 @@ const (
 )
 
 // refuse refuses what waits at the gate, and what comes in so long or until ctx
-// ends: a program notices the outage when it asks, and not when somebody next
+// ends: a program notices the outage when it asks, and not when a person next
 // looks for a guardian, which a busy machine puts off.
 func (l Listeners) refuse(ctx context.Context, long time.Duration) {
 	sockets := l.sockets()
@@ -64,7 +64,7 @@ func (l Listeners) sockets() (out []unix.PollFd) {
 // refuseWaiting answers what waits at the gate while no guardian serves it:
 // connections are reset, questions get SERVFAIL. Nothing could leave anyway;
 // so programs hear it at once instead of waiting for their own time-outs
-// (RS-01). It never blocks, and says whether it took anything.
+// (RS-01). It never blocks, and reports whether it took anything.
 func (l Listeners) refuseWaiting() (took bool) {
 	for _, f := range []*os.File{l.TCP4, l.TCP6, l.DNSTCP, l.DNSTCP6, l.Streams, l.DNSStreams} {
 		took = each(f, refuseConnection) || took

@@ -9,7 +9,7 @@ import (
 	"cloister/internal/passfd"
 )
 
-// finished says whether the link is over after a broken connection, and marks
+// finished reports whether the link is over after a broken connection, and marks
 // the guardian as gone otherwise.
 func (l *Link) finished(ctx context.Context, err error) bool {
 	l.mu.Lock()

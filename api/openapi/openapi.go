@@ -87,7 +87,7 @@ type object = map[string]any
 // Route is one row of the table.
 type Route struct {
 	Path string // as http.ServeMux patterns spell it
-	// Read and Write are who may GET and POST; empty where nobody may.
+	// Read and Write are who may GET and POST; empty where no caller may.
 	Read, Write string
 	What        string
 }

@@ -5,7 +5,7 @@
 // noted when it was sent. A bucket that is rolled back, cut, reordered or forged is an error that
 // names the place.
 //
-// It does not hold back a decision: it reads what was recorded. It sends no key: who has the bucket
+// It does not hold back a decision: it reads what was recorded. It sends no key: whoever has the bucket
 // alone can change nothing unseen, but can read the record.
 //
 // Most readers want [Copy.Ship] and [Copy.Fetch].

@@ -3,7 +3,7 @@
 //
 // It promises that every event is accounted for: by a record of its own, or by a
 // sum that says how many it stands for, and that the record tells where counting
-// began. It writes nothing: who records asks Spend for every event.
+// began. It writes nothing: its caller asks Spend for every event.
 package flood
 
 import (
@@ -36,10 +36,10 @@ type Budget struct {
 }
 
 type allowance struct {
-	tokens float64
-	at     time.Time
-	unsaid map[audit.Kind]*audit.Event // what was left out, by kind: the first one, with their number
-	told   time.Time
+	tokens   float64
+	at       time.Time
+	unsaid   map[audit.Kind]*audit.Event // what was left out, by kind: the first one, with their number
+	reported time.Time
 
 	bytes   float64 // left for allowed traffic
 	filled  time.Time
@@ -71,7 +71,7 @@ func (b *Budget) Spend(e *audit.Event, now time.Time) (record bool, due []audit.
 		return true, nil
 	case a == nil:
 		a = &allowance{
-			tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, told: now,
+			tokens: refusalBurst, at: now, unsaid: map[audit.Kind]*audit.Event{}, reported: now,
 			bytes: allowedBurst, filled: now, summed: now,
 		}
 		b.left[e.SessionID] = a
@@ -81,8 +81,8 @@ func (b *Budget) Spend(e *audit.Event, now time.Time) (record bool, due []audit.
 	}
 	a.tokens = min(refusalBurst, a.tokens+now.Sub(a.at).Seconds()*refusalRate)
 	a.at = now
-	if now.Sub(a.told) >= Every {
-		due, a.told = a.sums(), now
+	if now.Sub(a.reported) >= Every {
+		due, a.reported = a.sums(), now
 	}
 	if a.tokens >= 1 {
 		a.tokens--
@@ -105,8 +105,8 @@ func (b *Budget) Late(now time.Time) []audit.Event {
 	defer b.mu.Unlock()
 	var out []audit.Event
 	for _, id := range slices.Sorted(maps.Keys(b.left)) {
-		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.told) >= Every {
-			out, a.told = append(out, a.sums()...), now
+		if a := b.left[id]; len(a.unsaid) > 0 && now.Sub(a.reported) >= Every {
+			out, a.reported = append(out, a.sums()...), now
 		}
 		if a := b.left[id]; len(a.counted) > 0 && now.Sub(a.summed) >= Every {
 			out, a.summed = append(out, a.counts()...), now

@@ -117,7 +117,7 @@ func (a *app) homeRubbish(d xdg.Dirs, live []api.SessionInfo) ([]rubbish, error)
 	var out []rubbish
 	for _, h := range all {
 		if h.Project == "" || slices.ContainsFunc(live, func(s api.SessionInfo) bool { return s.Project == h.Project }) {
-			continue // whose it is nobody knows, or it is in use
+			continue // its project is not known, or it is in use
 		}
 		if _, err := os.Lstat(h.Project); errors.Is(err, fs.ErrNotExist) {
 			out = append(out, rubbish{homes.Size(h.Dir), "the private home of " + h.Project + ", which is gone", h.Remove})

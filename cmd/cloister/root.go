@@ -132,8 +132,8 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	a.Args = a.writtenOut(root, args)
 	args = a.Args
 	root.SetArgs(args)
-	// An unknown command is told before its flags are looked at, which belong
-	// to nobody.
+	// An unknown command is reported before its flags are looked at: no command
+	// has those.
 	if cmd, rest, err := root.Find(args); err == nil && cmd.HasSubCommands() &&
 		cmd.Annotations[cli.TakesNames] == "" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		if !strings.HasPrefix(rest[0], cobra.ShellCompRequestCmd) && rest[0] != "help" {

@@ -90,7 +90,7 @@ func (a *app) writtenOut(root *cobra.Command, args []string) []string {
 // their own, and those that a person configured.
 func (a *app) agents() []string {
 	names := agent.Names()
-	if c, _, err := a.Load(); err == nil { // a bad file is told by who needs it
+	if c, _, err := a.Load(); err == nil { // a bad file is reported by the command that needs it
 		names = append(names, slices.Sorted(maps.Keys(c.Agents))...)
 		names = append(names, c.Defaults.Agent)
 	}
@@ -265,7 +265,7 @@ func (a *app) hold(ctx context.Context, f *startFlags, args []string) error {
 		noticed = append(noticed, "cloister: "+text)
 	}
 	s.Held.Above = func(text string) {
-		s.Notify(text) // for who does not look now
+		s.Notify(text) // for people who do not look now
 		hub.Note("cloister: " + text)
 	}
 	name := ""

@@ -4,7 +4,7 @@
 // The promise: a feature's files are data here, and none of them is run; its script runs
 // in a step of a build, whose network is the guardian's. What is not a regular file of
 // the feature's own folder is not taken. A feature of a registry is what its digest says,
-// read by [Packed.Files] from bytes that somebody else fetched. The room fetches nothing.
+// read by [Packed.Files] from bytes that were fetched elsewhere. The room fetches nothing.
 //
 // Most readers want [Definition].
 package features

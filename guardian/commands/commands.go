@@ -48,10 +48,10 @@ type Command struct {
 	all  *List
 	info api.HostCommand
 
-	parts []part
-	size  int // bytes of parts
-	told  time.Time
-	due   *time.Timer
+	parts     []part
+	size      int // bytes of parts
+	announced time.Time
+	due       *time.Timer
 }
 
 // part is what was written at once.
@@ -95,7 +95,7 @@ func (o *Command) Write(isErr bool, p []byte) {
 		o.parts = o.parts[1:]
 	}
 	// Now, or once in a while.
-	if since := time.Since(o.told); since >= tellEvery {
+	if since := time.Since(o.announced); since >= tellEvery {
 		o.tell()
 	} else if o.due == nil {
 		o.due = time.AfterFunc(tellEvery-since, func() {
@@ -108,7 +108,7 @@ func (o *Command) Write(isErr bool, p []byte) {
 }
 
 func (o *Command) tell() {
-	o.told = time.Now()
+	o.announced = time.Now()
 	o.all.bus.Publish(api.EventCommand, o.info)
 }
 

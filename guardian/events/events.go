@@ -1,6 +1,6 @@
 // Package events keeps what happened lately for those who watch, as numbered events.
 //
-// Promise: every reader goes its own pace, and goes on where it was cut off, or is told
+// Promise: every reader goes its own pace, and goes on where it was cut off, or is notified
 // that it missed something; one that stalls holds nothing up.
 //
 // It does not know what the events mean, nor who may read them.

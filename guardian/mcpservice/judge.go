@@ -23,7 +23,7 @@ type judge struct {
 	server *policy.MCPServer
 }
 
-// own says whether the server is Cloister itself.
+// own reports whether the server is Cloister itself.
 func (j *judge) own() bool {
 	return j.server.Name == policy.OwnServer && j.server.Path == "/" && j.server.URL == ""
 }
@@ -119,7 +119,7 @@ func reason(r court.Ruling) string {
 // pinned is the name under which the server's tools are pinned.
 func (j *judge) pinned() string { return j.d.Scope.Load().Pinned(j.server.Name, j.d.Info.Project) }
 
-// recordsText says whether the record has arguments as they are.
+// recordsText reports whether the record has arguments as they are.
 func (j *judge) recordsText() bool {
 	return j.d.Scope.Load().Arguments(j.server.Name) == config.ArgumentsText
 }
@@ -203,7 +203,7 @@ func (j *judge) ask(subject, title string) approval.Ask {
 	}
 }
 
-// Settled says whether policy has an answer to an ask about a tool by now.
+// Settled reports whether policy has an answer to an ask about a tool by now.
 func (d *Service) Settled(subject string) bool {
 	snapshot := d.Snapshot.Load()
 	servers := snapshot.MCPServers()

@@ -31,7 +31,7 @@ type Placed struct {
 	Held    []inject.Held
 	Foreign []inject.Foreign
 	Env     map[string]string
-	Told    []api.Placeholder
+	Given   []api.Placeholder
 	Logins  []api.PasswordLogin
 	Notices []string
 	Files   []api.LoginFile
@@ -75,7 +75,7 @@ func Place(ctx context.Context, v Vault, l *Ledger, project string, in *policyse
 		case err != nil: // it may be there when it is used
 			p.Notices = append(p.Notices, err.Error())
 			if s.Sign != "" {
-				continue // nobody knows what it looks like
+				continue // what it looks like is not known
 			}
 		}
 		if err := p.make(s, value, in.Login(s.Name) != nil); err != nil {
@@ -145,14 +145,14 @@ func (p *Placed) resume(s config.Secret, had []api.Placeholder) {
 
 func (p *Placed) hold(h inject.Held) {
 	p.Held = append(p.Held, h)
-	p.Told = append(p.Told, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text,
+	p.Given = append(p.Given, api.Placeholder{Name: h.Name, Part: h.Part, Text: h.Placeholder.Text,
 		Core: h.Placeholder.Core})
 }
 
 // place makes the files of logins whose secrets are all there.
 func (p *Placed) place(list []*config.LoginService) {
 	held := map[string]string{}
-	for _, t := range p.Told {
+	for _, t := range p.Given {
 		held[t.Name] = t.Text
 	}
 	for _, l := range list {
@@ -167,7 +167,7 @@ func (p *Placed) place(list []*config.LoginService) {
 
 // fill puts the placeholder of a secret into its variables, where it is there.
 func (p *Placed) fill(s config.Secret) {
-	i := slices.IndexFunc(p.Told, func(a api.Placeholder) bool { return a.Name == s.Name })
+	i := slices.IndexFunc(p.Given, func(a api.Placeholder) bool { return a.Name == s.Name })
 	if i < 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func (p *Placed) fill(s config.Secret) {
 		return
 	}
 	for _, name := range s.Variables() {
-		p.Env[name] = p.Told[i].Text
+		p.Env[name] = p.Given[i].Text
 	}
 	if !strings.EqualFold(cmp.Or(s.Header, "Authorization"), "Authorization") || s.Query != "" || s.Body {
 		return
@@ -191,7 +191,7 @@ func (p *Placed) fill(s config.Secret) {
 				at = fmt.Sprintf("%s:%d", host, port)
 			}
 			if !slices.ContainsFunc(p.Logins, func(l api.PasswordLogin) bool { return l.Host == at }) {
-				p.Logins = append(p.Logins, api.PasswordLogin{Host: at, User: "x-access-token", Password: p.Told[i].Text})
+				p.Logins = append(p.Logins, api.PasswordLogin{Host: at, User: "x-access-token", Password: p.Given[i].Text})
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func (p *Placed) fill(s config.Secret) {
 func (p *Placed) fillKey(s config.Secret) {
 	names := s.Variables()
 	for i, part := range secret.AWSParts() {
-		for _, a := range p.Told {
+		for _, a := range p.Given {
 			if a.Name == s.Name && a.Part == part && i < len(names) {
 				p.Env[names[i]] = a.Text
 			}

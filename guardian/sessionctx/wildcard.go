@@ -16,7 +16,7 @@ func Wildcard(a authority.Authority) string {
 	}
 	_, parent, ok := strings.Cut(a.Host(), ".")
 	if !ok || authority.Shared(parent) || authority.Shared(a.Host()) {
-		return "" // anybody can have a name there
+		return "" // any person can have a name there
 	}
 	p, err := authority.ParsePattern("*." + parent)
 	if err != nil {

@@ -32,7 +32,7 @@ type Room struct {
 	Begin func(context.Context, launch.Order) (launch.Answer, <-chan int, error)
 	Logs  string // the folder of what cloisters print that were begun so
 
-	// one is held by who looks and who acts: each locks a workspace, and neither is to find
+	// one is held by readers and by those that act: each locks a workspace, and neither is to find
 	// it busy because of the other. To compare may take long, and waits for each by itself.
 	one sync.Mutex
 }

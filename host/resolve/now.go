@@ -2,7 +2,7 @@ package resolve
 
 import "cloister/host/taint"
 
-// Now makes a resolver by what the register says at that moment, for who lives longer
+// Now makes a resolver by what the register says at that moment, for processes that live longer
 // than one start.
 type Now func() (*Resolver, error)
 

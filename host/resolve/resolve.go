@@ -36,7 +36,7 @@ type Resolver struct {
 	uid    uint32
 	root   uint32 // who owns /, which is as good as root
 	seen   map[string]reach
-	walked map[string]taint.Info // folders on the way, in folders whose names nobody else may change
+	walked map[string]taint.Info // folders on the way, in folders whose names no other user may change
 }
 
 // New makes a resolver that knows the places of a register. uid is who runs this.
@@ -54,7 +54,7 @@ func (r *Resolver) Places() *taint.Register { return r.places }
 // reach is who could change what a folder's names lead to.
 type reach struct {
 	place string // of payloads, in which it lies; empty for none
-	other string // the user, in words, who could; empty for nobody else
+	other string // the user, in words, who could; empty where no other user could
 }
 
 // Found is where a path leads.
@@ -207,7 +207,7 @@ func (r *Resolver) who(dir string, link taint.Info) string {
 		return ""
 	}
 	if fi, err := taint.Look(dir); err == nil && fi.Mode&unix.S_ISVTX != 0 && r.trusts(fi.UID) && r.trusts(link.UID) {
-		return "" // nobody else may rename it there
+		return "" // no other user may rename it there
 	}
 	return h.other
 }

@@ -8,7 +8,7 @@
 // understood is an error that names the file and the line, never an empty one.
 //
 // It does not judge: what may be done with a path in such a place is the matter of
-// host/resolve and of who uses that.
+// host/resolve and of its users.
 //
 // Most readers want [Read], [Register.Enter] and [Register.Over].
 package taint

@@ -6,7 +6,7 @@
 // spare; what is in the buffers of HTTP/2 is counted as its flow control does, byte by
 // byte: data that has come and that no one has read.
 //
-// It measures no heap: who takes of it says how much. It refuses nothing by itself.
+// It measures no heap: its users say how much they take. It refuses nothing by itself.
 //
 // Most readers want [New], then [Share.Take] or [Share.Conn].
 package budget

@@ -48,8 +48,8 @@ type flow struct {
 	net.Conn
 	share  *Share
 	side   Side
-	in     frames // used by who reads
-	out    frames // used by who writes
+	in     frames // used by the reader
+	out    frames // used by the writer
 	once   sync.Once
 	closed chan struct{}
 	ended  func() bool // nil where nothing says so
@@ -193,7 +193,7 @@ func (s *frames) scan(p []byte, payload func(kind byte, b []byte)) {
 	}
 }
 
-// MostFrame is the largest frame that a server is sent, which every one takes: who writes
+// MostFrame is the largest frame that a server is sent, which every one takes: a writer
 // larger ones holds as much for each body under way (x/net/http2 up to 512 KiB).
 const MostFrame uint32 = 16 << 10
 

@@ -1,6 +1,6 @@
 // Package linediff shows a text as changes to an older one, for a person to read.
 //
-// It compares lines, and promises that every line of both is shown: who agrees to a
+// It compares lines, and promises that every line of both is shown: a person who agrees to a
 // text must have seen all of it. It makes no patch: nothing says where a change is. The
 // call most readers want is Changes.
 package linediff

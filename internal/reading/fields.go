@@ -25,7 +25,7 @@ const (
 // fields are those whose names say it whole, by their lengths: nearly every other name
 // costs one look.
 //
-// Of whom they are: X-HTTP-Method-Override and its kin of OData, Rails, Laravel, Express;
+// Whose they are: X-HTTP-Method-Override and its kin of OData, Rails, Laravel, Express;
 // X-Original-URL of IIS and Symfony (CVE-2018-14773); X-Original-URI of nginx's
 // auth_request; X-Forwarded-Uri and X-Forwarded-Method of Traefik and Caddy;
 // X-Forwarded-Prefix of Traefik and Spring; SCRIPT_NAME and PATH_INFO of gunicorn;

@@ -147,7 +147,7 @@ func isDestination(name string) bool {
 	return fieldname.Same(name, "destination") || fieldname.Same(name, "new-uri")
 }
 
-// isAmbiguous says whether servers read a destination in two ways. Apache takes one without
+// isAmbiguous reports whether servers read a destination in two ways. Apache takes one without
 // a slash for a path beside the folder of the request.
 func isAmbiguous(value string) bool {
 	relative := !strings.HasPrefix(value, "/") && !strings.Contains(value, "://")

@@ -9,7 +9,7 @@
 //
 // It knows no rule, refuses nothing, and does not read bodies by itself: Content says
 // what a body claims to be, Form finds what asks for another method in one that passes,
-// and JSON says whether a text can be read as JSON in one charset only.
+// and JSON reports whether a text can be read as JSON in one charset only.
 //
 // Most readers want Request.
 package reading
@@ -86,7 +86,7 @@ func (r *Request) Target(target string) {
 	r.Path, r.BadPath = urlpath.Parse(r.Raw)
 }
 
-// Note takes one field, before Read: who has them in a list calls it for each, since a
+// Note takes one field, before Read: a caller that has them in a list calls it for each, since a
 // walk through Header costs an allocation.
 func (r *Request) Note(name, value string) {
 	r.noted = true

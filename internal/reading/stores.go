@@ -161,7 +161,7 @@ func grant(name, value string) string {
 	return "it gives others a right to the object: " + name
 }
 
-// isForm says whether stores may read the body as a form that writes an object.
+// isForm reports whether stores may read the body as a form that writes an object.
 func (r *Request) isForm() bool {
 	for value := range r.Fields("Content-Type") {
 		if strings.Contains(strings.ToLower(value), "form-data") {

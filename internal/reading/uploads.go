@@ -39,7 +39,7 @@ func uploadsIn(ids []string, method, query string) []string {
 	return ids
 }
 
-// StartsUpload says whether the answer to a request may name a resumable upload.
+// StartsUpload reports whether the answer to a request may name a resumable upload.
 func (r *Request) StartsUpload() bool {
 	if r.Method != "POST" && r.Method != "PUT" {
 		return false

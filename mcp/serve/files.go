@@ -18,7 +18,7 @@ const (
 	maxPath                 = 4096
 	maxEntries              = 2000
 	// fileTime is how long one access to a file may take: a path may be a pipe on which
-	// nobody writes.
+	// no other process writes.
 	fileTime = 30 * time.Second
 )
 

@@ -24,7 +24,7 @@ type Asked struct {
 	BadPath       error
 }
 
-// IsMethod says whether a rule can name a method: there are others that can be sent.
+// IsMethod reports whether a rule can name a method: there are others that can be sent.
 func IsMethod(s string) bool { return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" }
 
 func isDefaultPort(p uint16) bool { return p == 443 || p == 80 }

@@ -34,7 +34,7 @@ var (
 const RefusedBytes = 128
 
 // Refusals is the one message of a conversation for NETLINK_NETFILTER. Its socket is
-// then told of each datagram that the rules refuse, and of nothing else; it is handed
+// then notified of each datagram that the rules refuse, and of nothing else; it is handed
 // out as the last of the gate's.
 func Refusals() []byte { return refusalsBoth }
 

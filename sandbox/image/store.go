@@ -24,8 +24,8 @@ import (
 //
 //	index.json      what there is, by ID
 //	roots/HEX       a root file system, by the hexadecimal digits of its ID
-//	roots/HEX.lock  held shared by who uses it, alone by who removes it
-//	lock            held by who changes the index
+//	roots/HEX.lock  held shared by its users, alone by its remover
+//	lock            held by whoever changes the index
 //	tmp-*           one that is being unpacked, or that a crash left
 type Store struct {
 	dir    string
@@ -292,7 +292,7 @@ func isFolder(path string) error {
 	return err
 }
 
-// lock makes the store and locks its index, waiting for who changes it.
+// lock makes the store and locks its index, waiting until no other process changes it.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock images: %w", err)

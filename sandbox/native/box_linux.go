@@ -175,7 +175,7 @@ func (b *box) died(err error) error {
 	return err
 }
 
-// reap waits for the first process, and with it for everything inside: the
+// reap waits for the first process, and so for everything inside: the
 // kernel ends a process namespace before its first process can be waited for.
 func (b *box) reap() {
 	var ws unix.WaitStatus

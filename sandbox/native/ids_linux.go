@@ -192,7 +192,7 @@ func newIDSpace(uid, gid, payloadID int) (*idSpace, error) {
 		return nil, fmt.Errorf("start native: map file owner: %w", err)
 	}
 	p := newProgram()
-	// Also the pipes of others that are made at the same time: who holds one would end after them,
+	// Also the pipes of others that are made at the same time: a holder of one would end after them,
 	// and they after it.
 	p.closeOthers([]int{hold[0]})
 	p.sys("hold the namespace", unix.SYS_READ, hold[0], make([]byte, 1), 1).optional()

@@ -174,7 +174,7 @@ func (v *view) real(guest string, last bool) string {
 }
 
 // own makes sure that the folders down to a bind are folders and no links of the
-// image's: the project is at its own path, and who watches its mounts finds them
+// image's: the project is at its own path, and a watcher of its mounts finds them
 // there. What the image had in the way is not seen.
 func (v *view) own(guest string) {
 	if v.image == "" || v.covered(guest) {

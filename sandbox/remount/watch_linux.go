@@ -127,7 +127,7 @@ func Missing(
 func found(t sandbox.Protect, kind uint32) sandbox.Protect {
 	folder := kind == unix.S_IFDIR
 	if t.Yields && (t.File == folder || !folder && kind != unix.S_IFSOCK) {
-		t.Empty = false // somebody's own by now: it is held as it is
+		t.Empty = false // another program's by now: it is held as it is
 	}
 	if folder {
 		t.Instead = ""

@@ -85,7 +85,7 @@ const pipeFS = 0x50495045
 
 // openPipe gives everybody the direction of a pipe's end, while its owner keeps both.
 // Who has no descriptor of a pipe without a name reaches it by /proc alone, which
-// shows a process's descriptors only to who may trace it.
+// shows a process's descriptors only to those that may trace it.
 func openPipe(fd int, mode uint32) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

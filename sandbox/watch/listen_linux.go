@@ -214,7 +214,7 @@ func (w *Watch) look(n *notice) fate {
 			no = true
 		}
 		if err == nil && w.fixed && (u == writes || u == makes) && w.table.verdict(s) == nil {
-			continue // it fails whatever a list says: who learns from the record would permit what was never done
+			continue // it fails whatever a list says: a policy learned from the record would permit what was never done
 		}
 		if err == nil && c.argv > 0 {
 			s.words = strings.Join(words(int(n.tid), n.args[c.argv]), "\x00")

@@ -151,9 +151,9 @@ func (s *Session) Named(ctx context.Context, a authority.Authority) (name, why s
 			" in the name of a host"
 	}
 	h := &s.held[i]
-	const place, told = "name of a host", "whoever resolves it would be told"
-	why = "the placeholder of the secret " + h.Name + " in the " + place + ": " + told
-	if err := s.judge.RecordUse(ctx, Use{Name: h.Name, Authority: a, Place: place}, true, told); err != nil {
+	const place, risk = "name of a host", "whoever resolves it would be told"
+	why = "the placeholder of the secret " + h.Name + " in the " + place + ": " + risk
+	if err := s.judge.RecordUse(ctx, Use{Name: h.Name, Authority: a, Place: place}, true, risk); err != nil {
 		why += "; " + err.Error()
 	}
 	return h.Name, why

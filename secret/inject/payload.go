@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxHashed bounds a body that is read whole because its hash is signed and told
+	// maxHashed bounds a body that is read whole because its hash is signed and sent
 	// in no header.
 	maxHashed = 8 << 20
 	// maxSkew is how far the time of a signature may lie from now, as at Amazon's.
@@ -36,14 +36,14 @@ func fieldsOf(m *verdict.Message, name string, written bool) []string {
 // payload is the word for the body that is signed: what the header tells or, where
 // there is none, its hash.
 func (e *edit) payload(m *verdict.Message) (string, error) {
-	told := m.Header.Values(sigv4.PayloadHeader)
+	values := m.Header.Values(sigv4.PayloadHeader)
 	switch {
-	case len(told) > 1:
+	case len(values) > 1:
 		return "", &errUnsigned{"it has more than one header " + strings.ToLower(sigv4.PayloadHeader)}
-	case len(told) == 0:
+	case len(values) == 0:
 		return e.hashed(m)
 	}
-	switch word := told[0]; {
+	switch word := values[0]; {
 	case word == "UNSIGNED-PAYLOAD", word == "STREAMING-UNSIGNED-PAYLOAD-TRAILER":
 		return word, nil
 	case len(word) == 64 && strings.Trim(word, "0123456789abcdef") == "":

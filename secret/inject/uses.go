@@ -78,15 +78,15 @@ func (e *edit) use(m *verdict.Message, h *Held, b *secret.Binding) (secret.Value
 }
 
 // unsaid refuses a request whose secret may be used, and cannot be. Why is recorded;
-// told is what the program gets of it.
-func (e *edit) unsaid(m *verdict.Message, h *Held, b *secret.Binding, why, told string) error {
+// hint is what the program gets of it.
+func (e *edit) unsaid(m *verdict.Message, h *Held, b *secret.Binding, why, hint string) error {
 	u := Use{Name: h.Name, Authority: m.Authority, Method: e.http.Method, Path: m.Path, Place: b.Place(), HTTP: e.http,
 		Binding: b}
 	if err := e.s.judge.RecordUse(e.ctx, u, true, why); err != nil {
 		return err
 	}
 	return &verdict.Refused{Status: http.StatusBadGateway, Verdict: verdict.Answer{
-		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret " + h.Name + " cannot be had" + told,
+		Effect: "deny", Rule: "secret " + h.Name, Place: b.Origin, Reason: "the secret " + h.Name + " cannot be had" + hint,
 		Hints: []string{"on the host: cloister secret show " + h.Name},
 	}}
 }

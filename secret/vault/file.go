@@ -47,7 +47,7 @@ func (v *Vault) reread() error {
 	}
 	for name, h := range v.aside {
 		// The file has it as it was before: that is worth nothing any more. It may have
-		// it again only later, since who brings a vault back removes the broken one first.
+		// it again only later, since a person who brings a vault back removes the broken one first.
 		if there := fresh.items[name]; there != nil && there.sameLogin(h) {
 			fresh.items[name] = h
 			delete(v.aside, name)
@@ -63,7 +63,7 @@ func (v *Vault) reread() error {
 func (v *Vault) catchUp() {
 	for _, h := range v.items {
 		if h.unwritten != nil {
-			_ = v.save() // it is told by unwritten
+			_ = v.save() // unwritten reports it
 			return
 		}
 	}

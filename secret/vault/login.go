@@ -71,7 +71,7 @@ func unwrittenError(why error) error {
 	return fmt.Errorf("it was renewed, and could not be written; it is gone when the guardian ends: %w", why)
 }
 
-// sameLogin reports whether two are of one login, at two times: who logs in anew sets
+// sameLogin reports whether two are of one login, at two times: a new login sets
 // another time, and a renewal none.
 func (h *held) sameLogin(o *held) bool {
 	return h.Login != "" && h.Login == o.Login && h.SetAt.Equal(o.SetAt)

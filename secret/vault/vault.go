@@ -164,7 +164,7 @@ func (v *Vault) put(name string, h *held) error {
 	return nil
 }
 
-// Set stores a value. One that was there is replaced, and who uses it gets the
+// Set stores a value. One that was there is replaced, and its users get the
 // new one from the next use on.
 func (v *Vault) Set(name string, kind secret.Kind, value secret.Value, now time.Time) error {
 	if err := CheckName(name); err != nil {

@@ -74,7 +74,7 @@ type Order struct {
 	// Rejoin answers with the cloister of that project and agent where one runs.
 	Rejoin bool `json:"rejoin,omitempty"`
 
-	// Awaited ends the cloister where who ordered it is gone before it was answered that it runs: no one
+	// Awaited ends the cloister where the process that ordered it is gone before it was answered that it runs: no one
 	// else knows of it.
 	Awaited bool `json:"awaited,omitempty"`
 
@@ -98,7 +98,7 @@ const ResidueRandomness = "fork-randomness"
 // ResidueEmulated accepts a machine that no processor encloses.
 const ResidueEmulated = "microvm-emulated"
 
-// ResidueEngine accepts root inside a machine of its own, as who uses its engine is.
+// ResidueEngine accepts root inside a machine of its own, as every user of its engine is.
 const ResidueEngine = "microvm-engine"
 
 // residuePolicy begins the residues of statements of policy files.

@@ -352,7 +352,7 @@ func (t Trust) Text() ([]byte, error) {
 }
 
 // Authorities finds them. A file that a payload or another user could have written is none:
-// who writes it chooses whom Cloister believes, and what of the host is shown in its place.
+// whoever writes it chooses which authorities Cloister believes, and what of the host is shown in its place.
 // own are the folders that the session may write.
 func Authorities(f Facts, own ...string) (Trust, error) {
 	var t Trust

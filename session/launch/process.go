@@ -92,18 +92,18 @@ func (s Self) start(e envelope, out *os.File) (*Child, error) {
 		return nil, err
 	}
 	defer null.Close()
-	answer, told, err := os.Pipe()
+	answer, answerEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer told.Close()
+	defer answerEnd.Close()
 	taken, order, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, answer.Close())
 	}
 	defer order.Close()
 	p, err := os.StartProcess(s.Path, s.Args, &os.ProcAttr{
-		Dir: s.Dir, Env: s.Env, Files: []*os.File{null, out, out, told, taken}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: s.Dir, Env: s.Env, Files: []*os.File{null, out, out, answerEnd, taken}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	taken.Close()
 	if err != nil {

@@ -293,7 +293,7 @@ func (r *Registry) retire(e *entry) {
 		delete(r.names, e.info.Name)
 	}
 	if err := os.Remove(filepath.Join(r.live, e.info.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// Told as lost once more by the next guardian, unless the list was
+		// Reported as lost once more by the next guardian, unless the list was
 		// saved: a wrong word, no harm.
 		r.saveErr = err
 	}

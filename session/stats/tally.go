@@ -1,7 +1,7 @@
 // Package stats counts what one session asked for.
 //
 // Promise: whatever a hostile program asks, a sum fits one frame of the session's
-// link; who waits learns that the numbers moved.
+// link; waiters learn that the numbers moved.
 //
 // It keeps nothing on the disk: the shim brings the numbers back to the next
 // guardian.

@@ -56,7 +56,7 @@ func Attach(ctx context.Context, conn *net.UnixConn, in, out *os.File, asked <-c
 	_, wrote := out.Write(l.leave())
 	restored := term.Restore(int(in.Fd()), state)
 	if errors.Is(err, errHungUp) {
-		return outcome, nil // nobody is left to tell
+		return outcome, nil // the terminal is gone: there is no one to notify
 	}
 	return outcome, errors.Join(err, wrote, restored)
 }

@@ -54,7 +54,7 @@ type Reply struct {
 	Allow, Session bool
 }
 
-// Answer gives that word to who asked, and says in a few words what came of it.
+// Answer gives that word to the question, and says in a few words what came of it.
 type Answer func(context.Context, Reply) string
 
 // barGuard is how long keys that answer are dead after a question came up: the person

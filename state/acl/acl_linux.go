@@ -46,7 +46,7 @@ func get(at, name string) ([]byte, error) {
 	return nil, err
 }
 
-// Set gives an open file or folder these lists, and no other. It changes the mode: who wants
+// Set gives an open file or folder these lists, and no other. It changes the mode: a caller that wants
 // another sets that afterwards.
 func (l *Lists) Set(fd int) error {
 	return errors.Join(set(fd, accessName, l.Access), set(fd, defaultName, l.Default))

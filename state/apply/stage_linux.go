@@ -51,7 +51,7 @@ func (r *run) openStage() error {
 	if r.stage, err = in.Folder(name); err != nil {
 		return err
 	}
-	// In the project it would be told what new files there get, wherever they go.
+	// In the project it would inherit what new files there get, wherever they go.
 	if err := acl.NoDefault(r.stage.Fd()); err != nil {
 		return errors.Join(fmt.Errorf("make staging folder: %w", err), r.stage.Close())
 	}
@@ -74,7 +74,7 @@ const (
 )
 
 // stageAll writes all new content into the staging folder and makes it durable. Names are
-// made one after the other: a folder takes one at a time, and who waits for it spins. Of
+// made one after the other: a folder takes one at a time, and a waiter spins. Of
 // many files the content is on its way to the disk before the first is waited for, so that
 // file systems commit them together.
 func (r *run) stageAll() error {

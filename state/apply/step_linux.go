@@ -183,7 +183,7 @@ func (r *run) back(i int, s Step) error {
 	switch {
 	case s.ModeOnly, s.Old.Kind == layers.Dir && s.New.Kind == layers.Dir:
 		if now.Mode != s.New.Mode&0o777 {
-			return nil // taken back before, or somebody chose another
+			return nil // taken back before, or another was chosen
 		}
 		return layers.Chmod(dir.Fd(), name, s.Old.Mode&0o777)
 	case s.New.Kind == layers.Dir:
@@ -193,7 +193,7 @@ func (r *run) back(i int, s Step) error {
 		if err := unix.Unlinkat(dir.Fd(), name, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) {
 			return err
 		}
-		return nil // somebody uses it now
+		return nil // another program uses it now
 	case s.Old.Kind == layers.Dir:
 		_, err := r.makeFolder(dir, name, Step{New: s.Old, Keep: s.Was})
 		return err

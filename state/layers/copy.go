@@ -21,7 +21,7 @@ func Copy(ctx context.Context, from, to string) error {
 	return t.Write(ctx)
 }
 
-// Taken is what a layer had at one moment. Small content is in memory, so that who waits
+// Taken is what a layer had at one moment. Small content is in memory, so that a caller that waits
 // for the moment waits for reading alone; the rest was copied to where all of it goes.
 type Taken struct {
 	to       string

@@ -1,7 +1,7 @@
 // Package parts keeps layers that have a part for each folder which an overlay lies over:
 // the project, the private home, and the repository that a linked worktree belongs to.
 //
-// It knows folders by the names of layers alone: which layers there are, and who needs
+// It knows folders by the names of layers alone: which layers there are, and which workspaces need
 // them, its caller knows.
 //
 // The call most readers want is [Folder.Copy].

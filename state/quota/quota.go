@@ -59,7 +59,7 @@ func (f *Full) Hints() []string {
 	}
 }
 
-// Unmeasured is the error where what a workspace takes cannot be told.
+// Unmeasured is the error where what a workspace takes cannot be measured.
 type Unmeasured struct {
 	Name string
 	Why  error
@@ -99,7 +99,7 @@ type Holder struct {
 	Layers  map[string]bool
 }
 
-// Taken is what layers take, and who needs them. One of several holders counts once.
+// Taken is what layers take, and which workspaces need them. One of several holders counts once.
 type Taken struct {
 	Size map[string]int64
 	Of   map[string]Holder // by the names of workspaces

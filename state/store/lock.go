@@ -25,7 +25,7 @@ func (b *Busy) Error() string {
 // Lock opens a workspace for a change, once no other command has it. Close gives it back.
 func (s *Store) Lock(name string) (*Workspace, error) { return s.lock(name, 0) }
 
-// TryLock is Lock for who must not wait: the error is Busy.
+// TryLock is Lock for callers that must not wait: the error is Busy.
 func (s *Store) TryLock(name string) (*Workspace, error) {
 	w, err := s.lock(name, unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -35,7 +35,7 @@ type Bell struct {
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	news  *news // what is to be told next; nil for nothing new
+	news  *news // what is to be shown next; nil for nothing new
 	wake  chan struct{}
 	conn  *dbus.Conn
 	shown uint32 // the notification that is there; 0 for none

@@ -65,8 +65,8 @@ type Door struct {
 	closed  bool
 	served  sync.WaitGroup
 
-	// calling is held for reading by each call, and for writing by what has to hear of the
-	// last one: taken before mu.
+	// calling is held for reading by each call, and for writing by what has to wait for
+	// the last one: taken before mu.
 	calling sync.RWMutex
 }
 
@@ -302,7 +302,7 @@ func (d *Door) call(r *http.Request) (any, error) {
 const maxTries = 30
 
 // another counts a try that failed; false for too many. What is right is looked at first:
-// who guesses at 128 bits locks no one out.
+// a guesser at 128 bits locks no one out.
 func (d *Door) another() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,7 +7,7 @@
 // allow only after its end was on the screen; what could fool an eye, or allows
 // more than was asked, takes a second key.
 //
-// It does not reach the guardian: who runs it brings questions and takes
+// It does not reach the guardian: its caller brings questions and takes
 // answers. It draws the whole screen anew for each change, and needs no library:
 // those that draw cost each start of cloister 0.2 ms, whatever it is started for.
 //

@@ -181,7 +181,7 @@ func (r *keyring) here(k *key, now time.Time) {
 	r.used(k, now)
 }
 
-// used is here, for who has the lock.
+// used is here, for the holder of the lock.
 func (r *keyring) used(k *key, now time.Time) {
 	if now.Sub(k.Used) > time.Hour {
 		k.Used = now

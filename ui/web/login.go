@@ -97,7 +97,7 @@ func (d *Door) welcome(w http.ResponseWriter, k *key) loginAnswer {
 	return loginAnswer{Key: k.ID, Word: k.word, Run: d.run}
 }
 
-// setCookies sets the browser's cookie, at the top for who types an address, and for
+// setCookies sets the browser's cookie, at the top for a person who types an address, and for
 // the folder of this run.
 func (d *Door) setCookies(w http.ResponseWriter, value string, maxAge int) {
 	for _, path := range []string{"/", d.run + "/"} {
@@ -120,7 +120,7 @@ func (d *Door) out(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // failed is the refusal of one try, or of too many. A good link is looked at
-// first: who guesses locks no one out.
+// first: a guesser locks no one out.
 func (d *Door) failed(reason string) error {
 	if !d.tries.another(d.now()) {
 		return refuse(http.StatusTooManyRequests, "too many tries")

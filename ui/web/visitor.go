@@ -45,7 +45,7 @@ func (d *Door) browser(r *http.Request) *key {
 	return nil
 }
 
-// challenge is a moment, sealed: nothing has to be kept for who never answers.
+// challenge is a moment, sealed: nothing has to be kept for a browser that never answers.
 func (d *Door) challenge() string {
 	b := binary.BigEndian.AppendUint64(random.Bytes(16), uint64(d.now().UnixMilli()))
 	return base64.RawURLEncoding.EncodeToString(append(b, d.sealOf(b)...))

@@ -4,7 +4,7 @@
 // nothing outside of one, also where modes deny that to the owner; it says of each home
 // whose it is, as far as anyone noted that.
 //
-// It does not know whether a cloister lives in one: who removes asks the guardian.
+// It does not know whether a cloister lives in one: a command that removes one asks the guardian.
 //
 // Most readers want [List].
 package homes
@@ -29,7 +29,7 @@ import (
 // Home is one private home.
 type Home struct {
 	Dir     string
-	Project string // the project's top; "" where nobody knows
+	Project string // the project's top; "" where that is not known
 	Used    time.Time
 }
 

@@ -5,7 +5,7 @@
 // payload can break a repository, or make one, so that the folder of a start belongs to
 // something else than before.
 //
-// It neither asks nor writes: the pins are those of host/taint, and who starts a session
+// It neither asks nor writes: the pins are those of host/taint, and whatever starts a session
 // enters the new one.
 //
 // Most readers want [Check].

@@ -172,7 +172,7 @@ func (t *Tree) Twins() error {
 	seen := 0
 	return resolve.Walk(t.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone, or somebody else's
+			return nil // gone, or another user's
 		}
 		if seen++; seen > maxEntries {
 			if err := t.give(Unprotected{Path: t.root,

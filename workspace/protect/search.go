@@ -97,7 +97,7 @@ func (l *search) folder(rel string, data bool) {
 				!errors.Is(err, unix.ELOOP) {
 				l.unseen(rel, err.Error())
 			}
-			return // somebody else's, which the payload cannot open either
+			return // another user's, which the payload cannot open either
 		}
 	}
 	l.seen.put(rel, &st, hits)

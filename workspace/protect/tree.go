@@ -31,7 +31,7 @@ type Tree struct {
 	files  int                // in protected folders
 	via    string             // the link in a protected folder that is followed
 	leave  bool               // nothing is made where nothing is
-	found  *[]Unprotected     // takes what cannot be protected, for who looks for all of it
+	found  *[]Unprotected     // takes what cannot be protected, for callers that look for all of it
 }
 
 // New plans for the project at root. data is Cloister's own folder, and accept a
@@ -148,7 +148,7 @@ func (t *Tree) hide(rel string) error {
 	case err != nil:
 		return err
 	case led && !inside:
-		return nil // what lies outside is shown only where somebody exposes it
+		return nil // what lies outside is shown only where a person exposes it
 	case led && to == "":
 		return t.give(Unprotected{Path: filepath.Join(t.root, rel),
 			Why: "it is to be hidden, and leads to the whole project"})
@@ -165,7 +165,7 @@ func (t *Tree) hide(rel string) error {
 }
 
 // bare tells that the top has nothing of the name under which a path lies, so
-// that nobody needs to look further: most of the names are absent.
+// that no further look is needed: most of the names are absent.
 func (t *Tree) bare(rel string) bool {
 	first, _, _ := strings.Cut(rel, "/")
 	return t.names != nil && !t.names[first]
@@ -304,7 +304,7 @@ func (t *Tree) keep(dir string) {
 	}
 }
 
-// Close shows shut folders empty, so that nobody inside can open them.
+// Close shows shut folders empty, so that no program inside can open them.
 func (t *Tree) Close(list []string) {
 	for _, rel := range list {
 		if !t.covered(rel) {

@@ -109,7 +109,7 @@ func (p *Pending) Settle(ctx context.Context) error {
 // young is how long a session's note is in memory alone.
 const young = 100 * time.Millisecond
 
-// Copied is told what lay there before. Settle notes it.
+// Copied is given what lay there before. Settle notes it.
 func (p *Pending) Copied(before map[string]Thing, seen bool) { p.Before, p.Seen = before, seen }
 
 // End adds the changes that were found, and forgets the note.

@@ -249,7 +249,7 @@ func (s Store) Add(from Session, changes []Change, now time.Time) error {
 				e.Before = &Thing{Kind: Nothing}
 			}
 			if i, ok := at[c.Path]; ok {
-				// What lay there before the first change that nobody looked at.
+				// What lay there before the first change that no person looked at.
 				if !c.Mended {
 					e.Before = p.Entries[i].Before
 				}

@@ -75,7 +75,7 @@ func (s *Set) Hide(exclude string, names []string) (bool, error) {
 	return true, nil
 }
 
-// openExclude opens an exclude file for who changes it alone.
+// openExclude opens an exclude file for one writer at a time.
 func openExclude(name string) (f *os.File, unlock func(), err error) {
 	dir, err := openParent(filepath.Dir(name))
 	if err != nil {

@@ -177,7 +177,7 @@ func (p *pool) put(s Stub, dir int) (bool, error) {
 
 // untouched reports whether a stub is by its looks as it came out of the pool: one look
 // instead of five, so that what someone made of it need not be moved and put back. It is
-// no proof, since who owns it sets its times: that is the look behind the move.
+// no proof, since its owner sets its times: that is the look behind the move.
 func (p *pool) untouched(s Stub, dir int, name string) bool {
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {

@@ -25,7 +25,7 @@ const (
 	// git knows no other place (Hide): yarn, opencode and others fail on a folder
 	// there. git passes over sockets, by what the folder's entry says.
 	Blank
-	// File is a small file that changes nothing for who reads it (Text).
+	// File is a small file that changes nothing for its readers (Text).
 	File
 	// Ignoring is a folder with a .gitignore for all of it: opencode makes one
 	// where there is none, also in a folder that exists, and fails if it cannot.

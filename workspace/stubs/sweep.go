@@ -91,7 +91,7 @@ func remove(journal string, pools map[string]*pool) (left bool, err error) {
 				if err := ignoring(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP); err != nil {
 					errs = append(errs, fmt.Errorf("remove stub %s: %w", path, err))
 				}
-				continue // gone, or somebody's own by now
+				continue // gone, or a program's own by now
 			}
 			parent = dir
 		}
@@ -135,7 +135,7 @@ func away(kind, path string, dir int, pools map[string]*pool) (gone bool, err er
 		was := Stub{Rel: path, Kind: File}
 		fd, _, ok := was.open(dir, name)
 		if !ok {
-			return false, nil // gone, or somebody's own by now
+			return false, nil // gone, or a program's own by now
 		}
 		defer unix.Close(fd)
 		if !was.says(fd) {

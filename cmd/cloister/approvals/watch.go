@@ -48,7 +48,7 @@ func (a *Commands) approvalsWatch() *cobra.Command {
 type watching struct {
 	a      *Commands
 	asJSON bool
-	seen   map[string]string // the state that was told, by ID
+	seen   map[string]string // the state that was printed, by ID
 	last   string            // ID of the last event
 	panel  func(tui.News)    // the whole screen; nil for lines
 	stale  chan<- struct{}   // of a panel: its page of time is out of date

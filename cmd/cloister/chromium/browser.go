@@ -58,7 +58,7 @@ func Start(path string) (*Browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, told, err := os.Pipe()
+	in, theirEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +79,13 @@ func Start(path string) (*Browser, error) {
 	cmd := exec.CommandContext(context.Background(), path, args...)
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "XDG_CONFIG_HOME=" + dir, "XDG_CACHE_HOME=" + dir,
 		"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
-	cmd.ExtraFiles = []*os.File{theirs, told}
+	cmd.ExtraFiles = []*os.File{theirs, theirEnd}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	theirs.Close()
-	told.Close()
+	theirEnd.Close()
 	c := &Browser{cmd: cmd, out: ours, dir: dir, gone: make(chan struct{}), calls: map[int]chan message{},
 		tabs: map[string]*Tab{}}
 	go c.listen(in)

@@ -182,7 +182,7 @@ func (tb *Tab) ask(session, method string, params, into any) {
 	}
 }
 
-// Do is Ask for who needs no answer.
+// Do is Ask without an answer.
 func (tb *Tab) Do(method string, params any) {
 	tb.t.Helper()
 	tb.ask(tb.session, method, params, nil)

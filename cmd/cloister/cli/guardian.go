@@ -103,7 +103,7 @@ func (a *App) spawnGuardian(d xdg.Dirs) error {
 		return fmt.Errorf("start the guardian: %w", err)
 	}
 	defer null.Close()
-	ready, told, err := os.Pipe()
+	ready, report, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start the guardian: %w", err)
 	}
@@ -113,12 +113,12 @@ func (a *App) spawnGuardian(d xdg.Dirs) error {
 		args = append(args, "--debug")
 	}
 	p, err := os.StartProcess(exe, args, &os.ProcAttr{
-		Dir:   "/", // hold no folder that somebody may want to unmount
+		Dir:   "/", // hold no folder that a person may want to unmount
 		Env:   a.DaemonEnvironment(host),
-		Files: []*os.File{null, log, log, told},
+		Files: []*os.File{null, log, log, report},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	told.Close()
+	report.Close()
 	if err != nil {
 		return fmt.Errorf("start the guardian: %w", err)
 	}

@@ -45,7 +45,7 @@ func (a *App) Typed(path string) (string, error) {
 	return f.Real, err
 }
 
-// FindProject is the project of a folder, which nobody but the person chose, and
+// FindProject is the project of a folder, which the person alone chose, and
 // whose repository is theirs.
 func (a *App) FindProject(dir string) (workspace.Project, error) {
 	_, host, err := a.DirsAndResolver()
@@ -77,7 +77,7 @@ func (a *App) ProjectAt(dir string, host *resolve.Resolver) (workspace.Project, 
 	return p, p.Owned(a.UID, a.Home(), host)
 }
 
-// Confirm asks a person at a terminal; nobody else says yes.
+// Confirm asks a person at a terminal; without one the answer is no.
 func (a *App) Confirm(question string) bool {
 	if !term.IsTerminal(int(a.Stdin.Fd())) || !term.IsTerminal(int(a.Stderr.Fd())) {
 		return false

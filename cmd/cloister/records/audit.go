@@ -67,7 +67,7 @@ func (a *Commands) follow(ctx context.Context, dir string, f audit.Filter, tell 
 		}
 	}
 	if len(bad) > 0 {
-		return &cli.StatusError{Status: cli.StatusFailed} // told as they came
+		return &cli.StatusError{Status: cli.StatusFailed} // printed as they came
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func AppendChunk(b, data []byte) []byte {
 	return append(append(b, data...), "\r\n"...)
 }
 
-// A Passage writes a body that someone else gives.
+// A Passage writes a body that its caller reads.
 type Passage struct {
 	To      net.Conn
 	Buffers *buffer.Pool

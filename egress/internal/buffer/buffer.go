@@ -3,7 +3,7 @@
 // Promise: a buffer that was put back is used again before another is made, by all
 // copies of an engine.
 //
-// It does not bound how many there are: who takes one holds it no longer than a read.
+// It does not bound how many there are: its user holds one no longer than a read.
 //
 // Most readers want [Pool.Get].
 package buffer

@@ -65,8 +65,8 @@ func GRPCTimeout(text string) (d time.Duration, ok bool) {
 }
 
 // Git is a text in git's own protocol, for a request of that content type: of an
-// answer with another status than 200 git shows its user the number alone. What
-// fetches is told by an error line, what pushes by the third side band
+// answer with another status than 200 git shows its user the number alone. A
+// fetch gets it as an error line, a push by the third side band
 // (gitprotocol-common, gitprotocol-pack). An empty kind is no request of git's.
 func Git(contentType, text string) (kind string, body []byte) {
 	rest, isGit := strings.CutPrefix(contentType, "application/x-git-")

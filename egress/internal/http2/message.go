@@ -195,7 +195,7 @@ func (m *message) answer(r refusal.Refusal) {
 // git) then take for an answer that broke off.
 func (m *message) drain() {
 	if m.sent != nil || m.r.ContentLength == 0 || m.r.Header.Get("Expect") != "" && m.ahead == nil {
-		return // it is read by who sends it on, or is not there, or will not come
+		return // the sender reads it, or is not there, or will not come
 	}
 	if m.w.Flush() == nil && m.w.SetReadDeadline(time.Now().Add(time.Second)) == nil {
 		_, _ = io.Copy(io.Discard, m.r.Body) // not read for its content

@@ -6,7 +6,7 @@
 // and each byte of a body. A field whose name has a value in it is not passed on. The
 // connection below, and the writer of an HTTP/2 library, are in no exported field.
 //
-// A value that the server spreads over several writes is found by who reads the
+// A value that the server spreads over several writes is found by a reader of the
 // message (room swap holds back what may begin one); here only what is still to come
 // can be taken out.
 //
@@ -37,7 +37,7 @@ type Conn struct {
 	stream *secret.Scrub
 }
 
-// Client is c as who answers the program has it: c itself where the session has no secrets.
+// Client is c as those that answer the program have it: c itself where the session has no secrets.
 func Client(c net.Conn, values Values) net.Conn {
 	if _, is := c.(*Conn); is || values == nil {
 		return c
@@ -116,7 +116,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.inner.SetWriteDeadline(t)
 }
 
-// NetConn is what lies below, as in crypto/tls: for who resets or waits, not for who writes.
+// NetConn is what lies below, as in crypto/tls: for callers that reset or wait, not for writers.
 func (c *Conn) NetConn() net.Conn { return c.inner }
 
 // A Writer answers one request of HTTP/2. Fields that are set wait in a header of its

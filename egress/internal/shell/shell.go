@@ -213,8 +213,8 @@ func (s *session) wanted(requests <-chan *ssh.Request) (before []said, r Request
 }
 
 // passes says which requests of a session go on as they are: a terminal's, and the
-// variables that git and a terminal need. A screen and an agent are the program's
-// side's, which no one there is to have.
+// variables that git and a terminal need. A screen and an agent belong to the
+// program's side, and the server gets neither.
 func passes(q *ssh.Request) bool {
 	switch q.Type {
 	case "pty-req", "window-change", "signal":

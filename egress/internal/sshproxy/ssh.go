@@ -102,7 +102,7 @@ type sshConn struct {
 	spoken bool // a refusal of the login has been sent
 }
 
-// An sshWay is one connection to the server, by who logged in there.
+// An sshWay is one connection to the server, by the user that logged in there.
 type sshWay struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  ssh.Conn

@@ -87,7 +87,7 @@ func deflated(*bufio.Reader) (int, opener) {
 	return besides, func(r *bufio.Reader) (io.Reader, error) {
 		head, err := r.Peek(2)
 		if err != nil {
-			return nil, err // told as it is
+			return nil, err // returned as it is
 		}
 		if head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
 			return zlib.NewReader(r)
@@ -164,7 +164,7 @@ func (l *lazy) Read(p []byte) (int, error) {
 		l.err = l.open()
 	}
 	if l.err == nil {
-		l.err = l.ctx.Err() // then its memory is somebody else's
+		l.err = l.ctx.Err() // then its memory belongs to another request
 	}
 	if l.err != nil {
 		l.body = nil

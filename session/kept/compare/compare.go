@@ -102,7 +102,7 @@ func Try(ctx context.Context, h *kept.Hand, w *store.Workspace, at, command stri
 func Last(out []byte, n int) []string {
 	lines := []string{}
 	for line := range bytes.Lines(out) {
-		// What the trial itself leaves is given up: nothing to be told of.
+		// What the trial itself leaves is given up: nothing to report.
 		if text := strings.TrimRight(string(line), "\r\n"); !strings.HasPrefix(text, "hint: cloister diff ") &&
 			!strings.HasSuffix(text, " changed in the overlay, not in the project") {
 			lines = append(lines, text)

@@ -59,6 +59,11 @@ func serve(text string) error {
 		return d.Fetch(ctx, os.Stdin, os.Stdout)
 	}
 	return d.Push(ctx, os.Stdin, os.Stdout, func(ctx context.Context, p *git.Push) error {
+		for _, u := range p.Updates {
+			if u.Fresh > 0 && p.Bytes <= 0 {
+				return fmt.Errorf("%d bytes of objects came", p.Bytes)
+			}
+		}
 		seen, err := json.Marshal(p)
 		if err == nil {
 			err = os.WriteFile(o.Seen, seen, 0o600)

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -14,6 +16,7 @@ import (
 type Push struct {
 	Remote  Remote
 	Updates []Update
+	Bytes   int64 // of its objects, as they came
 }
 
 // Commit is one commit that the remote does not have.
@@ -66,7 +69,7 @@ func (p *Push) Digest(session, project, policy, nonce string) string {
 
 // describe looks at what would go out.
 func (o *pushing) describe(ctx context.Context) (*Push, error) {
-	p := &Push{Remote: o.d.remote}
+	p := &Push{Remote: o.d.remote, Bytes: o.bytes()}
 	for _, u := range o.commands.updates {
 		if err := o.look(ctx, &u); err != nil {
 			return nil, err
@@ -74,6 +77,17 @@ func (o *pushing) describe(ctx context.Context) (*Push, error) {
 		p.Updates = append(p.Updates, u)
 	}
 	return p, nil
+}
+
+// bytes is what its objects take.
+func (o *pushing) bytes() (sum int64) {
+	packs, _ := filepath.Glob(filepath.Join(o.q, "pack", "*")) // of a folder of ours
+	for _, p := range packs {
+		if fi, err := os.Stat(p); err == nil {
+			sum += fi.Size()
+		}
+	}
+	return sum
 }
 
 func (o *pushing) look(ctx context.Context, u *Update) error {

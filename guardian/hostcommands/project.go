@@ -17,6 +17,9 @@ import (
 // ruleProject is what the record has as the rule of what passes between a session and its own project.
 const ruleProject = "workspace git"
 
+// maxBrought bounds what the project has of one session, which no one is asked about: a payload can push without end.
+const maxBrought = 8 << 30
+
 // serveProject serves the repository of the session's own project, which is how a workspace of git comes and goes. What
 // it takes are branches of the session's own name, for a person to review; none that is checked out.
 func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
@@ -57,6 +60,9 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 		}
 	}
 	w.line = strings.Join(lines, "; ")
+	if sum := w.s.brought.Add(p.Bytes); sum > maxBrought {
+		return fmt.Errorf("the project would have %d bytes of objects of this session, and takes %d", sum, int64(maxBrought))
+	}
 	if err := w.passes(ctx, "exactly these commits: "+ids(p)); err != nil {
 		return errors.New(court.Unrecorded(err))
 	}

@@ -91,6 +91,7 @@ type Session struct {
 	service  *Service
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // that run for it
+	brought  atomic.Int64 // bytes of objects that its project has of it
 
 	turning sync.Mutex
 	turns   time.Time

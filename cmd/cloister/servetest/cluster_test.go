@@ -88,7 +88,7 @@ func agentImage(t *testing.T, to, tag string) {
 		}
 		put(tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755}, text)
 	}
-	for _, p := range []string{"/bin/bash", "/bin/cat", "/usr/bin/id", "/usr/bin/getent", "/usr/bin/timeout", "/bin/stty", "/bin/ls",
+	for _, p := range []string{"/bin/bash", "/bin/cat", "/usr/bin/id", "/usr/bin/git", "/usr/bin/getent", "/usr/bin/timeout", "/bin/stty", "/bin/ls",
 		"/bin/sleep", "/bin/mkdir", "/bin/rm", "/bin/mv", "/usr/bin/env", "/bin/touch", "/usr/bin/base64", "/usr/bin/head", "/usr/bin/test", "/bin/chmod",
 		"/usr/bin/dirname", "/bin/readlink", "/usr/bin/realpath", "/usr/bin/find", "/bin/tar", "/usr/bin/sort", "/usr/bin/stat", "/usr/bin/basename",
 		"/usr/bin/cut", "/usr/bin/tr", "/bin/sed", "/bin/grep", "/usr/bin/wc", "/bin/uname", "/bin/date", "/bin/cp", "/bin/ln", "/usr/bin/mktemp"} {

@@ -37,7 +37,7 @@ func oldWords() []word {
 		{`who (asks|hears)`, "the caller, the client", 0},
 		{`is heard`, "is reported, is received", 0},
 		{`hears`, "receives, is notified", 0},
-		{`nobody`, "no one, with the subject named: no process, no person, no rule", 27},
+		{`nobody`, "no one, with the subject named: no process, no person, no rule", 23},
 		{`told`, "reported, notified, given", 43},
 		{`(says|tells) whether`, "reports whether", 3},
 		{`somebody`, "someone, with the subject named: a person, a process", 11},

@@ -64,7 +64,7 @@ func ParseRemote(text string) (Remote, error) {
 	return scpRemote(text)
 }
 
-// Secure reports whether nobody between can read or change what is carried.
+// Secure reports whether what is carried can be neither read nor changed on its way.
 func (r Remote) Secure() bool { return r.Scheme == "https" || r.Scheme == "ssh" }
 
 // protocols are those that git may use for it: the person's own configuration

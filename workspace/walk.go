@@ -159,8 +159,8 @@ func (w *walk) unread(rel string, moved bool, err error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return // gone
 	case !errors.Is(err, fs.ErrPermission):
-		// A path longer than the kernel takes, among others: what is below it is seen by
-		// nobody, so that the folder is listed each time.
+		// A path longer than the kernel takes, among others: what is below it is not
+		// seen, so that the folder is listed each time.
 		w.found = append(w.found, shortened(filepath.Clean(rel)))
 		return
 	}

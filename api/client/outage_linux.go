@@ -46,8 +46,8 @@ func (l Listeners) refuse(ctx context.Context, long time.Duration) {
 	}
 }
 
-// sockets are those of the gate that wait for an answer, as poll wants them. Nobody
-// closes them while their link looks for a guardian.
+// sockets are those of the gate that wait for an answer, as poll wants them. They
+// stay open while their link looks for a guardian.
 func (l Listeners) sockets() (out []unix.PollFd) {
 	l.Refusals = nil // the next guardian reads what the kernel keeps of it
 	_, files := l.list()

@@ -5,7 +5,7 @@
 // first and would ask for nothing. What is inside sees it on a read-only mount, so that this process alone fills it.
 // Set-id bits, capabilities and times are not the program's. What dead sessions left is swept.
 //
-// It asks nobody. Most readers want [New] and [Fill].
+// It asks no person. Most readers want [New] and [Fill].
 package standin
 
 import (

@@ -286,7 +286,7 @@ func Tilde(path, home string) (string, error) {
 	return filepath.Join(home, strings.TrimPrefix(path, "~")), nil
 }
 
-// policies reads the Cedar files that were typed. Where one leads nobody else may have
+// policies reads the Cedar files that were typed. Where one leads no other user may have
 // chosen, and who could have written one is said: it decides what this session may do.
 func (p *Plan) policies(o Order, f Facts) error {
 	for _, name := range o.Policy {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloister/egress"
 	"cloister/egress/verdict"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const ok200 = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -132,26 +132,7 @@ func TestHTTPBodies(t *testing.T) {
 		return w.dial("web.test", 80), nil
 	}}}
 	defer client.CloseIdleConnections()
-	do := func(method, path string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://web.test"+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change != nil {
-			change(req)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp, string(b)
-	}
+	do := requester(t, client, "http://web.test")
 	big := strings.Repeat("x", 300<<10)
 	if r, b := do("POST", "/echo", strings.NewReader(big), nil); b != big || r.Header.Get("X-Length") != strconv.Itoa(len(big)) {
 		t.Errorf("counted body: %d bytes, %v", len(b), r.Header)
@@ -397,4 +378,29 @@ func (w *world) flowless(ok func() bool) {
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // nothing tells that a condition came true
 	}
 	w.t.Fatal("condition did not come true")
+}
+
+// requester makes requests of one server, and reads their answers.
+func requester(t *testing.T, client *http.Client, server string) func(
+	method, path string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
+	return func(method, path string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, server+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(req)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(b)
+	}
 }

@@ -330,26 +330,7 @@ func TestInspectedBodies(t *testing.T) {
 	})
 	w := newInspectedBy(t, ca, tlsServer(t, ca.leaf(nil, readHost), mux))
 	client := w.client()
-	do := func(method, path string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "https://api.test"+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change != nil {
-			change(req)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp, string(b)
-	}
+	do := requester(t, client, "https://api.test")
 	big := strings.Repeat("x", 300<<10)
 	if r, b := do("POST", "/echo", strings.NewReader(big), nil); b != big || r.Trailer.Get("X-Sum") != "42" {
 		t.Errorf("counted: %d bytes, %v", len(b), r.Trailer)

@@ -1,21 +1,17 @@
 package store_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"cloister/internal/needs"
 	"cloister/state/parts"
 	"cloister/state/store"
+
+	"golang.org/x/sys/unix"
 )
 
 const onRamfs = "CLOISTER_TEST_RAMFS"
@@ -24,20 +20,7 @@ const onRamfs = "CLOISTER_TEST_RAMFS"
 // takes no session: overlayfs would lie there, and a command that removes a folder would fail. Nor
 // does one on another overlay, which has attributes and no whiteouts: the kernel lays none on it.
 func TestNoAttributes(t *testing.T) {
-	if os.Getenv(onRamfs) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoAttributes$", "-test.v")
-		cmd.Env = append(os.Environ(), onRamfs+"=1")
-		one := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: one(os.Getuid()), GidMappings: one(os.Getgid()),
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-			needs.Missing(t, "userns", err)
-		}
-		if err != nil || !bytes.Contains(out, []byte("--- PASS: TestNoAttributes")) {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !inNamespaces(t, onRamfs, "TestNoAttributes") {
 		return
 	}
 	for _, kind := range []string{"ramfs", "tmpfs", "overlay"} {

@@ -1,22 +1,18 @@
 package store_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"cloister/internal/needs"
 	"cloister/state/apply"
 	"cloister/state/store"
+
+	"golang.org/x/sys/unix"
 )
 
 const inFull = "CLOISTER_TEST_FULL_DISK"
@@ -25,20 +21,7 @@ const inFull = "CLOISTER_TEST_FULL_DISK"
 // as it was or wholly as it shall be; once there is room, the verb comes off. The disk is a
 // small tmpfs in a mount namespace of its own.
 func TestFullDisk(t *testing.T) {
-	if os.Getenv(inFull) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-		cmd.Env = append(os.Environ(), inFull+"=1")
-		one := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: one(os.Getuid()), GidMappings: one(os.Getgid()),
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-			needs.Missing(t, "userns", err)
-		}
-		if err != nil || !bytes.Contains(out, []byte("--- PASS: TestFullDisk/undo")) {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !inNamespaces(t, inFull, "TestFullDisk/undo") {
 		return
 	}
 	for _, verb := range []string{"checkpoint live", "checkpoint", "restore", "fork", "apply", "undo", "export", "import", "diff", "collect"} {

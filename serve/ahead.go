@@ -44,15 +44,14 @@ func (h *Host) mark(t tenants.Tenant) string {
 	if h.Kept != nil {
 		of = append(of, h.Kept(h.place(t.Name))...)
 	}
-	held := ""
-	for _, name := range of {
+	held := make([]int64, 2*len(of))
+	for i, name := range of {
 		if fi, err := os.Stat(name); err == nil {
-			held += fmt.Sprint(fi.ModTime().UnixNano(), fi.Size())
+			held[2*i], held[2*i+1] = fi.ModTime().UnixNano(), fi.Size()
 		}
-		held += "\n"
 	}
 	files := config.Fingerprint(filepath.Join(home, "config", "cloister"))
-	return fmt.Sprintf("%s\n%s\n%v\n%v", files, held, t.Created, t.Limits)
+	return fmt.Sprintf("%s\n%v\n%v\n%v", files, held, t.Created, t.Limits)
 }
 
 // generic says that nothing of a request has a part in how its session is started: its

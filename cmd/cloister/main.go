@@ -39,7 +39,7 @@ func main() {
 	case hostexecName:
 		os.Exit(callHost(context.Background(), os.Args[1:]))
 	case checkout.Name:
-		os.Exit(checkout.Main(context.Background(), os.Args[1:]))
+		os.Exit(checkout.Main(context.Background(), os.Args[1:], os.Environ()))
 	case gitHelperName:
 		os.Exit(gitHelper(context.Background(), os.Args[1:]))
 	default:

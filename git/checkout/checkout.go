@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -42,12 +43,13 @@ const (
 // clone is the working tree inside.
 type clone struct {
 	dir, git string
+	env      []string
 	branch   string // of the session
 	base     string // what the project had checked out
 }
 
 // Main is the program: NAME BASE COMMAND... Its result is an exit status.
-func Main(ctx context.Context, args []string) int {
+func Main(ctx context.Context, args, env []string) int {
 	say := func(err error) { fmt.Fprintf(os.Stderr, "cloister: %v\n", err) }
 	if len(args) < 3 {
 		fmt.Fprintf(os.Stderr, "usage: %s NAME BASE COMMAND... (cloister run --workspace git calls it)\n", Name)
@@ -58,12 +60,13 @@ func Main(ctx context.Context, args []string) int {
 		say(errors.New("there is no git inside: --workspace git needs it in the image"))
 		return notFound
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		say(err)
+	at := slices.IndexFunc(env, func(e string) bool { return strings.HasPrefix(e, "HOME=/") })
+	if at < 0 {
+		say(errors.New("there is no home inside"))
 		return failed
 	}
-	c := clone{dir: filepath.Join(home, "work", args[0]), git: path, branch: git.ProjectBranch(args[0]), base: args[1]}
+	dir := filepath.Join(strings.TrimPrefix(env[at], "HOME="), "work", args[0])
+	c := clone{dir: dir, env: env, git: path, branch: git.ProjectBranch(args[0]), base: args[1]}
 	if err := c.come(ctx); err != nil {
 		say(fmt.Errorf("clone the project: %w", err))
 		return failed
@@ -80,7 +83,7 @@ func Main(ctx context.Context, args []string) int {
 func (c clone) do(ctx context.Context, env []string, words ...string) (string, error) {
 	var said strings.Builder
 	cmd := exec.CommandContext(ctx, c.git, append([]string{"-C", c.dir, "-c", "core.hooksPath=/dev/null"}, words...)...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), &said
+	cmd.Env, cmd.Stderr = append(slices.Clip(c.env), env...), &said
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", words[0], err, strings.Join(strings.Fields(said.String()), " "))
@@ -119,7 +122,7 @@ func (c clone) come(ctx context.Context) error {
 // run runs the command in the clone, passes signals on, and gives its status.
 func (c clone) run(ctx context.Context, argv []string) int {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "PWD="+c.dir)
+	cmd.Dir, cmd.Env = c.dir, append(slices.Clip(c.env), "PWD="+c.dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1,

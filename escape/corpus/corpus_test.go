@@ -79,6 +79,7 @@ var withAllLayers = []string{
 
 	"SE-20", "NW-63", "SC-02a", "SC-02b", "SC-03a",
 	"NW-18a", "NW-37b", "NW-61a", "SE-20a", "PO-05a", "PO-10a",
+	"FS-03c", "FS-03d", "PR-18c", "PR-18d",
 }
 
 func notYet(holds escape.Holds, id string) bool {

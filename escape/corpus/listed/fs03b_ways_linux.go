@@ -180,6 +180,9 @@ func swapped(l world) error {
 		case err != nil:
 			refused = err
 			other++
+		case len(text) == 0:
+			refused = escape.ErrNothing // a cover
+			other++
 		case string(text) == "open\n":
 			permitted++
 		default:

@@ -1,5 +1,5 @@
 // Package listed has the attempts on lists of files and programs (Cedar permits that Landlock
-// keeps), in which each way is tried twice: on what is permitted, where it must come off, and on
+// keeps), and on what patterns, digests and questions close, in which each way is tried twice: on what is permitted, where it must come off, and on
 // what is not.
 //
 // Most readers want [Cases].
@@ -23,7 +23,9 @@ import (
 )
 
 // Cases are the attempts.
-func Cases() []escape.Case { return []escape.Case{files(), means(), programs(), programsAlone()} }
+func Cases() []escape.Case {
+	return []escape.Case{files(), means(), programs(), programsAlone(), patterned(), asked(), digested(), askedPrograms()}
+}
 
 // world is where things lie. All of a way's own names are in out, which may be written.
 type world struct{ base, secret, open, out, copied string }

@@ -199,6 +199,11 @@ func shimKilled(t *testing.T, w *world) {
 	if out, status := w.sh("k", "echo up"); status != 0 || out != "up\n" {
 		t.Fatalf("%d, %q", status, out)
 	}
+	// What takes more memory than there is ends in the guest, and nothing else does.
+	out, _ := w.sh("k", "head -c 2000000000 /dev/zero | tail -c 1999999999 >/dev/null; echo status $?; echo alive")
+	if !strings.HasSuffix(out, "status 137\nalive\n") {
+		t.Errorf("without memory: %q", out)
+	}
 	shim := w.process("cloister shim")
 	below := descendants(t, shim)
 	if len(below) < 4 { // the box's first process, the monitor, virtiofsd, QEMU

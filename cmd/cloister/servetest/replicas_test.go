@@ -118,7 +118,9 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("without a database: %d %s", got.status, got.body)
 	}
 	p.Start()
-	eventually(t, "the servers do not come back", func() bool { return b.api("acme", "GET", "/sandboxes", "").status == http.StatusOK })
+	for _, s := range []*server{a, b} { // a request to one is the other's to answer
+		eventually(t, "the servers do not come back", func() bool { return s.api("acme", "GET", "/sandboxes", "").status == http.StatusOK })
+	}
 	if got := b.api("acme", "DELETE", "/sandboxes/"+one.id, ""); got.status != http.StatusNoContent {
 		t.Errorf("ended through the other: %d %s", got.status, got.body)
 	}

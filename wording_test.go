@@ -17,7 +17,7 @@ import (
 // lines are longer than that. The number falls: lower it with each line that is broken.
 const (
 	longest   = 120
-	longLines = 7
+	longLines = 5
 )
 
 // A word is one of the house's old dialect: what stands for it, and on how many lines of

@@ -186,8 +186,7 @@ func waysInContainers(t *testing.T, e *host) {
 func besideContainers(t *testing.T, e *host, free, s *talk) {
 	root := map[string]any{"User": "0:0", "Privileged": true, "WorkingDir": "/work"}
 	user := map[string]any{"WorkingDir": "/work"}
-	tries := []string{"tools/busybox echo tool ran", "cat also", "/image/tools/busybox echo image ran",
-		"mount -t tmpfs none /tmp && echo mounted ran"}
+	tries := []string{"tools/busybox echo tool ran", "cat also", "/image/tools/busybox echo image ran"}
 	for i, try := range tries {
 		if out := e.execute(e.container("free"), root, "/bin/sh", "-c", try); len(through(out)) == 0 {
 			t.Errorf("the control %d: %s", i, out)
@@ -208,7 +207,7 @@ func besideContainers(t *testing.T, e *host, free, s *talk) {
 		t.Fatal(out)
 	}
 	e.call("POST", "/containers/beside/start", nil, nil)
-	if out := e.execute("beside", user, "/bin/sh", "-c", strings.Join(tries[:3], "; ")); len(through(out)) != 3 {
+	if out := e.execute("beside", user, "/bin/sh", "-c", strings.Join(tries, "; ")); len(through(out)) != 3 {
 		t.Errorf("another container was judged: %s", out)
 	}
 	e.call("DELETE", "/containers/beside?force=1", nil, nil)

@@ -124,10 +124,12 @@ func TestGuest(t *testing.T) {
 		t.Skip("CLOISTER_LSM_KERNELS names no kernels: script/test lsm")
 	}
 	alone := "^" + containersTest + "$"
-	if guestTests() != alone {
+	if strings.HasPrefix(guestTests(), alone) {
+		alone = guestTests() // and perhaps a part of it
+	} else {
 		boot(t, needs.Guest{Kernel: list[len(list)-1], Files: map[string]string{"bin/cloister": binary}, Run: guestTests()})
 	}
-	if ok, err := regexp.MatchString(guestTests(), containersTest); err != nil || !ok {
+	if ok, err := regexp.MatchString(strings.Split(guestTests(), "/")[0], containersTest); err != nil || !ok {
 		return
 	}
 	for _, kernel := range list {

@@ -1,9 +1,12 @@
 package judged
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,21 +64,41 @@ func Begin(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, c Container, l
 	}
 	s.Root.Dir = sandbox.HostPath(c.root())
 	return w.Judge(ctx, group, c.PID, s, func(why error) {
-		// The kernel has it since 5.14. Elsewhere the engine ends what stands still already.
-		_ = cgroup.Set(filepath.Join(group, "cgroup.kill"), "1")
-		lost(why)
+		lost(errors.Join(why, end(group)))
 	})
+}
+
+// end ends everything in a group that stands still. Then it is thawed, since engines do not remove what does:
+// whatever has a signal to die by executes nothing any more. The kernel has it since 5.14; elsewhere all stands still
+// until the engine ends it.
+func end(group string) error {
+	err := cgroup.Set(filepath.Join(group, "cgroup.kill"), "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // or the group has gone meanwhile
+	}
+	if err == nil {
+		err = cgroup.Set(filepath.Join(group, "cgroup.freeze"), "0")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("end the container: %w", err)
+	}
+	return nil
 }
 
 // Kept says why a command that enters the container of a process is not judged; nil where it is.
 func Kept(pid int) error {
 	at, err := cgroup.PathOf(pid)
-	for ; err == nil && at != "/" && at != "."; at = filepath.Dir(at) {
-		if judge.Kept(filepath.Join(cgroup.Root, at)) == nil {
+	if err != nil {
+		return unjudged(err.Error())
+	}
+	for ; at != "/" && at != "."; at = filepath.Dir(at) {
+		group := judge.Kept(filepath.Join(cgroup.Root, at))
+		if group == nil {
 			return nil
 		}
+		err = cmp.Or(err, group)
 	}
-	return unjudged("the kernel's judge of this session is gone")
+	return cmp.Or(err, unjudged("the container is in no control group of its own"))
 }
 
 // groupOf is the folder of the control group that a container has of its own: the topmost that is called

@@ -81,7 +81,7 @@ func (a *app) runACP(ctx context.Context, f *runFlags, argv []string) error {
 
 // noProject refuses an agent that would have nothing of what its editor shows.
 func noProject(f *runFlags) error {
-	if f.Workspace == string(config.WorkspaceNone) {
+	if f.Workspace == string(config.WorkspaceNone) || f.Workspace == string(config.WorkspaceGit) {
 		return cli.Usage("", "run: --acp needs the project's files: --workspace live, overlay or scratch")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"cloister/cmd/cloister/cli"
 	"cloister/config"
@@ -33,12 +34,13 @@ func (a *Commands) Dress(ctx context.Context, f *launch.Order, d config.Defaults
 	if word == "" || word == config.DevcontainerNone {
 		return nil, nil
 	}
-	if f.Branch != "" || cmp.Or(f.Workspace, string(d.Workspace)) == string(config.WorkspaceNone) {
+	apart := []string{string(config.WorkspaceNone), string(config.WorkspaceGit)}
+	if f.Branch != "" || slices.Contains(apart, cmp.Or(f.Workspace, string(d.Workspace))) {
 		if !typed {
 			return nil, nil // the configuration's word is for the project's own files
 		}
 		return nil, cli.Usage("",
-			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none", f.Verb)
+			"%s: --devcontainer goes with the project's own files: neither with -b nor with --workspace none or git", f.Verb)
 	}
 	words := []string{}
 	if word != Here && word != config.DevcontainerAuto {

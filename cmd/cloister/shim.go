@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/api/client"
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
 	"cloister/config"
@@ -133,26 +134,47 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 	}
 	a.Log().Debug("ask for a session", "project", project.Root, "isolation", driver.Name(), "mode", f.Mode, "workspace",
 		f.Workspace, "config", sources.File, "found", sources.Found, "command", argv)
+	return a.assemble(f, argv, parts{
+		dirs: dirs, cfg: cfg, words: words, project: project, home: home, ground: g, facts: facts, plan: plan, view: view,
+	}, c), dirs, nil
+}
+
+// parts are what a shim is made of, once all of it is known.
+type parts struct {
+	ground
+	dirs    xdg.Dirs
+	cfg     *config.Config // with the project's word
+	words   projects.Settings
+	project workspace.Project
+	home    string
+	facts   launch.Facts
+	plan    launch.Plan
+	view    workspace.Options
+}
+
+// assemble makes the shim of a run, for the guardian that c reaches.
+func (a *app) assemble(f *runFlags, argv []string, p parts, c *client.Client) *session.Shim {
+	plan, project, driver := p.plan, p.project, p.driver
 	s := &session.Shim{
-		Reviews: review.In(dirs.State),
-		Client:  c, Begun: g.begun, Project: project, View: view, Argv: argv, Env: plan.Env,
+		Reviews: review.In(p.dirs.State),
+		Client:  c, Begun: p.begun, Project: project, View: p.view, Argv: argv, Env: plan.Env,
 		Term:   session.LocaleOf(a.Env.Get, term.IsTerminal(int(a.Stdin.Fd()))),
-		Caller: a.hostCaller(cfg, f), Commands: cfg.Hostexec.Any(), Turns: f.kept != nil,
+		Caller: a.hostCaller(p.cfg, f), Commands: p.cfg.Hostexec.Any(), Turns: f.kept != nil,
 		User: plan.User, Judge: plan.Judge, Judged: plan.Judged, Permits: plan.Permits, Watched: plan.Watched,
-		Restate: plan.Restater(f.Order, facts),
-		Limits:  f.dev.Limit(plan.Limits), Root: root, Path: g.path,
+		Restate: plan.Restater(f.Order, p.facts),
+		Limits:  f.dev.Limit(plan.Limits), Root: p.root, Path: p.path,
 		CAFile: sandbox.HostPath(plan.CAFile), CA: plan.CA, Java: javastore.OfHost(),
-		Sums:   filepath.Join(dirs.Runtime, "java.sum"),
-		Author: workspace.FindAuthor(home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
-		Denied: []string{folders.Socket(dirs), folders.Audit(dirs), "/run/docker.sock", "/run/dbus"},
+		Sums:   filepath.Join(p.dirs.Runtime, "java.sum"),
+		Author: workspace.FindAuthor(p.home, project.Git), Submodules: workspace.Unregistered(project.Root, project.Git),
+		Denied: []string{folders.Socket(p.dirs), folders.Audit(p.dirs), "/run/docker.sock", "/run/dbus"},
 		Stdin:  a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Timeout: f.Timeout,
 		Request: plan.Request(f.Order, argv),
 	}
 	s.Request.Project, s.Request.Path, s.Request.Branch = string(project.Main), string(project.Root), project.Git.Branch()
-	s.Request.Isolation, s.Request.Image = driver.Name(), root.ID
-	s.Request.Projects, s.Request.ShimPID = words.Files, os.Getpid()
-	s.Request.Memory, s.Order = g.memory, f.Again(project, argv, plan.Cedar)
-	s.Shims, s.Remotes = hostrules.Shims(cfg.Hostexec)
+	s.Request.Isolation, s.Request.Image = driver.Name(), p.root.ID
+	s.Request.Projects, s.Request.ShimPID = p.words.Files, os.Getpid()
+	s.Request.Memory, s.Order = p.memory, f.Again(project, argv, plan.Cedar)
+	s.Shims, s.Remotes = hostrules.Shims(p.cfg.Hostexec)
 	if f.Workspace == string(config.WorkspaceGit) {
 		s.Clones = project.Git.Branch()
 	}
@@ -164,7 +186,7 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 		s.Notify = func(text string) { a.Notice("cloister: %s", text) }
 		s.Held = heldpath.ForCommand(string(project.Root), f.Verb, argv)
 	}
-	return s, dirs, nil
+	return s
 }
 
 // facts are what an order meets here.

@@ -51,8 +51,8 @@ type MemoryKeeper interface {
 	SaveMemory(ctx context.Context, h Handle, s Spec, i *Image, still func() error) error
 	// RestoreMemory is Start with what an image holds in place of the Spec's command. The
 	// paths inside must be those of the box that was saved; their sources need not. What
-	// exec had started there has ended, connections are reset, and arm is called after
-	// the restore: no process serves the gate before.
+	// exec had started there has ended, connections are reset, and arm is called once the
+	// first process inside has said by which name it goes on: no process serves the gate before.
 	RestoreMemory(ctx context.Context, s Spec, w Wiring, i *Image) (Box, error)
 }
 
@@ -62,6 +62,17 @@ type Image struct {
 	Files    [3]*os.File
 	Shape    string
 	Programs []Program
+	// Sound waits until it is known that every byte is as it was kept, and says where one is
+	// not. nil: that is known. A driver may build a box meanwhile, and gives it no byte before.
+	Sound func() error
+}
+
+// Known waits until the image is known to be as it was kept.
+func (i *Image) Known() error {
+	if i.Sound == nil {
+		return nil
+	}
+	return i.Sound()
 }
 
 // Program is a process of an image.
@@ -87,6 +98,7 @@ func (r *restored) Close() error { return r.image.Close() }
 // Close closes the files of an image.
 func (i *Image) Close() error {
 	var errs []error
+	_ = i.Known() // whoever looks at the files has done with them then
 	for n, f := range i.Files {
 		if f != nil {
 			errs = append(errs, f.Close())

@@ -11,6 +11,7 @@ import (
 	"cloister/internal/xdg"
 	"cloister/session"
 	"cloister/session/launch"
+	"cloister/session/memory"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +26,7 @@ func (a *app) shimCommand() *cobra.Command {
 			if err != nil {
 				return cli.Usage("to start a cloister: cloister start, or cloister run -d -- CMD", "shim: %v", err)
 			}
-			f := runFlags{Order: order, reply: reply}
+			f := runFlags{Order: order, reply: reply, passed: memory.Took(reply.Passed)}
 			if err := order.Check(); err != nil {
 				_ = reply.Send(failure(order.Verb, err))
 				return nil
@@ -41,6 +42,11 @@ func (a *app) shimCommand() *cobra.Command {
 // detach starts a shim as a process of its own, and waits until its command runs. Its
 // output goes to a log.
 func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, error) {
+	return a.detachWith(ctx, order)
+}
+
+// detachWith is detach with files that the shim is passed.
+func (a *app) detachWith(ctx context.Context, order launch.Order, pass ...*os.File) (launch.Answer, error) {
 	none := launch.Answer{}
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -52,7 +58,7 @@ func (a *app) detach(ctx context.Context, order launch.Order) (launch.Answer, er
 	}
 	self := a.Self(program, dirs)
 	self.Env = os.Environ()
-	child, err := self.Start(order)
+	child, err := self.Start(order, pass...)
 	if err != nil {
 		return none, &cli.UnbuiltError{Err: err}
 	}

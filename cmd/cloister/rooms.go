@@ -49,7 +49,7 @@ func (a *app) server() *server.Commands { return &server.Commands{App: &a.App, D
 
 // overlays are the commands about overlay workspaces.
 func (a *app) overlays() *overlays.Commands {
-	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detach,
+	return &overlays.Commands{App: &a.App, Hold: a.holdBox, Driver: a.driverNamed, Detach: a.detachWith,
 		Watch: a.approvals().WatchTime}
 }
 

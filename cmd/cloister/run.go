@@ -22,6 +22,7 @@ import (
 	"cloister/session/dressing"
 	"cloister/session/ending"
 	"cloister/session/launch"
+	"cloister/session/memory"
 	"cloister/session/report"
 	"cloister/state/store"
 
@@ -33,6 +34,7 @@ type runFlags struct {
 	launch.Order
 	detach bool
 	reply  *launch.Reply      // to the process that started this one as a shim; nil for none
+	passed *memory.Passed     // what that one passed it
 	kept   *store.Use         // of an overlay workspace, once it is open
 	dev    *dressing.Dressing // what of the devcontainer applies
 }

@@ -222,7 +222,7 @@ func (a *app) begin(ctx context.Context, f *runFlags, dirs xdg.Dirs, user sandbo
 	if err != nil {
 		return ground{}, err
 	}
-	begun, claim, err := memory.Begin(driver, f.From, f.Accepted(), sandbox.Ground{
+	begun, claim, err := memory.Begin(driver, f.From, f.passed, f.Accepted(), sandbox.Ground{
 		User: user.ID, Root: root, Network: !f.NoNetwork, Peers: f.dev.Peers(),
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
 	})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
+	"cloister/sandbox/plan"
 )
 
 // box is an enclosure with a kernel in it, or one more command on such a kernel.
@@ -19,6 +20,7 @@ type box struct {
 	sandbox.Box // the enclosure, of which the kernel is the command
 	wired       wiring
 	program     string
+	sound       *sound     // of a memory that it goes on from; nil without
 	began       chan error // nil: the command runs
 	over        chan struct{}
 	closed      sync.Once
@@ -33,9 +35,10 @@ type box struct {
 // attach waits until the command runs, and says why it does not.
 func attach(
 	ctx context.Context, enclosure sandbox.Box, r *reports, wired wiring, s sandbox.Spec, program string,
+	sound *sound,
 ) (sandbox.Box, error) {
-	b := &box{Box: enclosure, wired: wired, program: program, began: make(chan error, 1), over: make(chan struct{}),
-		byUs: make(chan struct{})}
+	b := &box{Box: enclosure, wired: wired, program: program, sound: sound, began: make(chan error, 1),
+		over: make(chan struct{}), byUs: make(chan struct{})}
 	go b.live(r, s)
 	select {
 	case err := <-b.began:
@@ -55,6 +58,9 @@ func (b *box) live(r *reports, s sandbox.Spec) {
 	if b.ended {
 		// The command is over; what else lives on the kernel ends with it.
 		b.err = b.Box.Close()
+	} else if err != nil {
+		// What was refused may live on.
+		b.err, b.end = b.Box.Close(), sandbox.Status{Signal: int(unix.SIGKILL)}
 	} else {
 		_, b.err = b.Box.Wait()
 		b.end = sandbox.Status{Signal: int(unix.SIGKILL)}
@@ -84,6 +90,21 @@ func (b *box) listen(r *reports, s sandbox.Spec) error {
 				return lacking(fmt.Sprintf("%s is of another version: %q, %q is needed", b.program, rest, want))
 			}
 			known = true
+		case "waits":
+			if b.sound == nil {
+				return fmt.Errorf("start gvisor: %q was reported", line)
+			}
+			if err := b.sound.tell(); err != nil {
+				return err
+			}
+		case "identity":
+			if name := plan.Hostname(s.Name); b.sound == nil || running {
+				continue // a second answer changes nothing
+			} else if rest != name {
+				return fmt.Errorf("start gvisor: what goes on takes itself for %q, and is %q", rest, name)
+			}
+			running = true
+			b.began <- nil
 		case "started":
 			if !running {
 				running = true

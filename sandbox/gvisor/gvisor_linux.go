@@ -143,10 +143,12 @@ func (d *Driver) Exec(ctx context.Context, b sandbox.Handle, s sandbox.Spec, w s
 // starts has the enclosure built, or joined.
 type starts func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error)
 
-// way is how a command comes to run: its mode, and the image that it goes on from.
+// way is how a command comes to run: its mode, and the image that it goes on from, which it learns
+// to be sound.
 type way struct {
 	mode  string
 	image *sandbox.Image
+	sound *sound
 }
 
 func (d *Driver) run(
@@ -186,11 +188,12 @@ func (d *Driver) run(
 		Command: func(pass []int) (argv, env []string) { return command(by.mode, pass, len(wired.passed())) },
 	}
 	if by.image != nil {
-		h.Pass = append(h.Pass, by.image.Files[:]...)
+		h.Pass = append(append(h.Pass, by.image.Files[:]...), by.sound.said)
 		plain := h.Command
 		h.Command = func(pass []int) (argv, env []string) {
-			argv, env = plain(pass[:len(pass)-3])
-			return append(argv, imageWord(pass[len(pass)-3:])), env
+			argv, env = plain(pass[:len(pass)-4])
+			own := pass[len(pass)-4:]
+			return append(argv, imageWord(own[:3]), fmt.Sprintf("--sound=%d", own[3])), env
 		}
 	}
 	std := wired.std
@@ -205,7 +208,7 @@ func (d *Driver) run(
 		return nil, err
 	}
 	wired.given()
-	return attach(ctx, b, r, wired, s, program)
+	return attach(ctx, b, r, wired, s, program, by.sound)
 }
 
 // program finds the kernel's program, and refuses one that another user could have changed.

@@ -23,6 +23,9 @@ const modeSave = "save"
 // (kernel/forkid.go). No process inside sees it.
 const restoredMark = "CLOISTER_RESTORED=1"
 
+// keptBy is who wrote an image: no other reads it.
+const keptBy = Pin + "/" + Protocol
+
 // imageWord names the image's files to the kernel's program.
 func imageWord(fds []int) string { return fmt.Sprintf("--image=%d:%d:%d", fds[0], fds[1], fds[2]) }
 
@@ -90,7 +93,7 @@ func follow(ctx context.Context, r *reports, i *sandbox.Image, still func() erro
 				failed = lacking(fmt.Sprintf("the program is of another version: %q, %q is needed", rest, want))
 			}
 		case "shape":
-			i.Shape = rest + " " + Pin
+			i.Shape = rest + " " + keptBy
 		case "process":
 			pid, path, _ := strings.Cut(rest, " ")
 			n, err := strconv.Atoi(pid)
@@ -121,22 +124,11 @@ func follow(ctx context.Context, r *reports, i *sandbox.Image, still func() erro
 	return errors.Join(failed, ctx.Err())
 }
 
-// RestoreMemory starts a box of an image. The guardian gets the gate's sockets once the box
-// was filled: until then no process serves them.
+// RestoreMemory starts a box of an image. It is built while the image is still looked at, and the guardian
+// gets the gate's sockets once the box goes on as who it is: until then no process serves them.
 func (d *Driver) RestoreMemory(
 	ctx context.Context, s sandbox.Spec, w sandbox.Wiring, i *sandbox.Image,
 ) (sandbox.Box, error) {
-	for _, f := range i.Files {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("start gvisor: read the image: %w", err)
-		}
-	}
-	var gate *sandbox.Gate
-	arm := w.Arm
-	w.Arm = func(_ context.Context, g sandbox.Gate) error {
-		gate = &g
-		return nil
-	}
 	start := func(w sandbox.Wiring, h native.Hosted, m machine, wired wiring) (sandbox.Box, error) {
 		o := specification(s, m, wired)
 		o.Process.Env = append(slices.Clip(o.Process.Env), restoredMark)
@@ -147,16 +139,64 @@ func (d *Driver) RestoreMemory(
 		h.Files = []sandbox.File{{Path: "/bundle/config.json", Data: text, Mode: 0o444}}
 		return d.native.StartHosted(ctx, s, w, h)
 	}
-	b, err := d.run(ctx, s, w, way{modeFirst, i}, start)
-	if gate == nil {
-		return b, err
-	}
-	if err == nil {
-		if err = arm(ctx, *gate); err == nil {
-			return b, nil
+	return d.goOn(ctx, s, w, i, start)
+}
+
+func (d *Driver) goOn(
+	ctx context.Context, s sandbox.Spec, w sandbox.Wiring, i *sandbox.Image, start starts,
+) (sandbox.Box, error) {
+	for _, f := range i.Files {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("start gvisor: read the image: %w", err)
 		}
-		return nil, errors.Join(err, b.Close())
 	}
-	gate.Close()
-	return nil, err
+	said, word, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start gvisor: %w", err)
+	}
+	defer word.Close()
+	defer said.Close()
+	open := shut(&w)
+	b, err := d.run(ctx, s, w, way{modeFirst, i, &sound{i, said, word}}, start)
+	return open(ctx, b, err)
+}
+
+// shut keeps a gate's sockets from the guardian until open has a box that goes on as who it is. A
+// box that came to nothing takes them along.
+func shut(w *sandbox.Wiring) (open func(context.Context, sandbox.Box, error) (sandbox.Box, error)) {
+	var gate *sandbox.Gate
+	arm := w.Arm
+	w.Arm = func(_ context.Context, g sandbox.Gate) error {
+		gate = &g
+		return nil
+	}
+	return func(ctx context.Context, b sandbox.Box, err error) (sandbox.Box, error) {
+		switch {
+		case gate == nil:
+			return b, err
+		case err != nil:
+			gate.Close()
+			return nil, err
+		}
+		if err := arm(ctx, *gate); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		return b, nil
+	}
+}
+
+// sound is how a box that waits learns that its image is as it was kept.
+type sound struct {
+	image *sandbox.Image
+	said  *os.File // the box's end
+	word  *os.File
+}
+
+// tell waits until that is known. An image that is not has its box end where it waits.
+func (s *sound) tell() error {
+	err := s.image.Known()
+	if err == nil {
+		_, err = s.word.Write([]byte{1})
+	}
+	return errors.Join(err, s.word.Close())
 }

@@ -187,8 +187,8 @@ func (w *wiring) shape(like string) error {
 	if _, err := fmt.Sscanf(like, "%t %s %s", &terminal, &moves, &pin); err != nil {
 		return fmt.Errorf("start gvisor: the image's descriptors %q: %w", like, err)
 	}
-	if pin != Pin {
-		return fmt.Errorf("start gvisor: the memory was kept by gVisor %s, and this is %s: keep it again", pin, Pin)
+	if pin != keptBy {
+		return fmt.Errorf("start gvisor: the memory was kept by gVisor %s, and this is %s: keep it again", pin, keptBy)
 	}
 	for i, f := range w.aside {
 		if f != nil {

@@ -20,6 +20,7 @@ import (
 const (
 	answerFD = 3 // it answers here, once
 	orderFD  = 4 // its order is here
+	passedFD = 5 // what it is passed besides begins here
 )
 
 // An Answer is what a shim sends to the process that started it, when its command runs
@@ -44,6 +45,8 @@ func (e *Failure) Hints() []string { return e.Answer.Hints }
 type envelope struct {
 	Order Order  `json:"order"`
 	Log   string `json:"log"` // the file that its output goes to until it has a name
+	// Passed counts the files that it is passed.
+	Passed int `json:"passed,omitempty"`
 }
 
 // Self is how this program starts itself as a shim.
@@ -64,8 +67,8 @@ type Child struct {
 	wait   func() (*os.ProcessState, error)
 }
 
-// Start starts a shim and gives it its order.
-func (s Self) Start(o Order) (*Child, error) {
+// Start starts a shim and gives it its order, and files that stay the caller's.
+func (s Self) Start(o Order, pass ...*os.File) (*Child, error) {
 	if err := os.MkdirAll(s.Logs, 0o700); err != nil {
 		return nil, fmt.Errorf("make log folder: %w", err)
 	}
@@ -75,14 +78,14 @@ func (s Self) Start(o Order) (*Child, error) {
 		return nil, fmt.Errorf("make log: %w", err)
 	}
 	defer out.Close()
-	c, err := s.start(envelope{o, log}, out)
+	c, err := s.start(envelope{o, log, len(pass)}, out, pass)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start in the background: %w", err), os.Remove(log))
 	}
 	return c, nil
 }
 
-func (s Self) start(e envelope, out *os.File) (*Child, error) {
+func (s Self) start(e envelope, out *os.File, pass []*os.File) (*Child, error) {
 	text, err := exactjson.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -103,7 +106,8 @@ func (s Self) start(e envelope, out *os.File) (*Child, error) {
 	}
 	defer order.Close()
 	p, err := os.StartProcess(s.Path, s.Args, &os.ProcAttr{
-		Dir: s.Dir, Env: s.Env, Files: []*os.File{null, out, out, answerEnd, taken}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: s.Dir, Env: s.Env, Files: append([]*os.File{null, out, out, answerEnd, taken}, pass...),
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	taken.Close()
 	if err != nil {
@@ -158,8 +162,10 @@ func (c *Child) Status() (int, error) {
 
 // A Reply is the way back from a shim to the process that started it.
 type Reply struct {
-	file *os.File
-	log  string
+	// Passed are the files that came with the order. They are the shim's to close.
+	Passed []*os.File
+	file   *os.File
+	log    string
 }
 
 // Receive takes the order that this process was started with. It is called before any
@@ -177,7 +183,12 @@ func Receive() (Order, *Reply, error) {
 	if err != nil {
 		return Order{}, nil, fmt.Errorf("read the order: %w", err)
 	}
-	return e.Order, &Reply{os.NewFile(answerFD, "answer"), e.Log}, nil
+	r := &Reply{file: os.NewFile(answerFD, "answer"), log: e.Log}
+	for i := range e.Passed {
+		syscall.CloseOnExec(passedFD + i)
+		r.Passed = append(r.Passed, os.NewFile(uintptr(passedFD+i), "passed"))
+	}
+	return e.Order, r, nil
 }
 
 // Send answers. What comes after the first answer is not sent. Its error says that the other end is

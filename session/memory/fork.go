@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"cloister/api"
 	"cloister/internal/exactjson"
 	"cloister/sandbox"
+	"cloister/session/kept"
 	"cloister/session/launch"
 	"cloister/state/store"
 )
@@ -80,8 +82,11 @@ func Accepted(programs []sandbox.Program, residues []string) error {
 }
 
 // Begin begins a box of a driver: one that goes on from the memory in a folder, where there is
-// one. The claim is what the guardian is asked to vouch for: without it no session begins.
-func Begin(d sandbox.Driver, dir string, residues []string, g sandbox.Ground) (sandbox.Begun, *api.Memory, error) {
+// one. The claim is what the guardian is asked to vouch for: without it no session begins. The image is
+// compared with its sheet meanwhile, or was by who ordered the box, who passed it on.
+func Begin(
+	d sandbox.Driver, dir string, passed *Passed, residues []string, g sandbox.Ground,
+) (sandbox.Begun, *api.Memory, error) {
 	if dir == "" {
 		return sandbox.Begin(d, g), nil, nil
 	}
@@ -104,6 +109,11 @@ func Begin(d sandbox.Driver, dir string, residues []string, g sandbox.Ground) (s
 	if err != nil {
 		return nil, nil, err
 	}
+	if passed != nil {
+		image.Sound = passed.vouches(image, sheet.Checkpoint, claim.Digest)
+	} else {
+		image.Sound = compare(image, sheet)
+	}
 	return sandbox.Restored(keeper, image), claim, nil
 }
 
@@ -123,43 +133,86 @@ func Folder(w *store.Workspace, c store.Checkpoint) string {
 	return filepath.Join(w.Folder(), c.Memory)
 }
 
-// A Brancher starts the children of a memory.
+// A Brancher makes the children of a memory, and starts them.
 type Brancher struct {
-	// Start starts a cloister in the background, and waits until it runs.
-	Start func(context.Context, launch.Order) (launch.Answer, error)
-	// Remove gives up the workspace of a child that did not start.
-	Remove func(name string) error
+	Hand *kept.Hand
+	// Start starts a cloister in the background, passes it files, and waits until it runs.
+	Start func(context.Context, launch.Order, ...*os.File) (launch.Answer, error)
+	// Free is how much memory the machine has for them, in bytes; nil asks it.
+	Free func() (int64, error)
 }
 
 // atOnce bounds how many children start at the same time.
 const atOnce = 10
 
-// Branch starts a child of a checkpoint's memory in each of the workspaces.
+// Branch makes children of a checkpoint's memory and starts each. A checkpoint that was made for
+// them alone goes again where no child came of it.
 func (b *Brancher) Branch(
-	ctx context.Context, w *store.Workspace, c store.Checkpoint, names []string, accept []string,
-) error {
-	dir := Folder(w, c)
+	ctx context.Context, w *store.Workspace, c store.Checkpoint, count int, accept []string, alone bool,
+) (forks []api.Fork, err error) {
+	defer func() {
+		there := func(f api.Fork) bool { return b.Hand.Store.Has(f.Name) }
+		if err != nil && alone && !slices.ContainsFunc(forks, there) {
+			err = errors.Join(err, w.Drop(c.ID))
+		}
+	}()
 	sheet, err := Of(w, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	errs := make([]error, len(names))
+	free := b.Free
+	if free == nil {
+		free = machineFree
+	}
+	if err := fitting(sheet, count, free); err != nil {
+		return nil, err
+	}
+	dir := Folder(w, c)
+	seen, err := Open(dir, sheet)
+	if err != nil {
+		return nil, err
+	}
+	seen.Sound = compare(seen, sheet)
+	defer func() { err = errors.Join(err, seen.Close()) }()
+	if forks, err = b.Hand.Fork(ctx, w, c.ID, count); err != nil {
+		return nil, err
+	}
+	return forks, b.start(ctx, dir, seen, sheet, forks, accept)
+}
+
+// start starts the children, beside the comparison of the image that all of them go on from.
+func (b *Brancher) start(
+	ctx context.Context, dir string, seen *sandbox.Image, sheet Sheet, forks []api.Fork, accept []string,
+) error {
+	errs := make([]error, len(forks))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	for i, name := range names {
+	for i, f := range forks {
 		group.Go(func() error {
-			o, err := sheet.order(dir, name, accept)
+			o, err := sheet.order(dir, f.Name, accept)
 			if err == nil {
-				_, err = b.Start(ctx, o)
+				err = b.startOne(ctx, o, seen, sheet)
 			}
 			if err != nil {
-				errs[i] = errors.Join(fmt.Errorf("fork: %s: %w", name, err), b.Remove(name))
+				errs[i] = errors.Join(fmt.Errorf("fork: %s: %w", f.Name, err), b.Hand.Store.Forget(f.Name))
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // the errors are in errs
+	if err := seen.Known(); err != nil {
+		return err // the others say no more
+	}
 	return errors.Join(errs...)
+}
+
+func (b *Brancher) startOne(ctx context.Context, o launch.Order, seen *sandbox.Image, sheet Sheet) error {
+	files, over, err := pass(seen, sheet)
+	if err != nil {
+		return err
+	}
+	_, err = b.Start(ctx, o, files...)
+	return errors.Join(err, over())
 }
 
 // order is that of a child: what the parent was started by, less what only one can have.

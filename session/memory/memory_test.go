@@ -50,7 +50,10 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.Close()
+	i.Sound = compare(i, read)
+	if err := errors.Join(i.Known(), i.Close()); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range names {
 		at := filepath.Join(dir, name)
 		if fi, err := os.Stat(at); err != nil || fi.Mode().Perm() != 0o600 {
@@ -65,7 +68,12 @@ func TestOpen(t *testing.T) {
 		if err := os.WriteFile(at, now, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir, read); err == nil || !strings.Contains(err.Error(), "was changed: its file "+name) {
+		i, err := Open(dir, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.Sound = compare(i, read)
+		if err := errors.Join(i.Known(), i.Close()); err == nil || !strings.Contains(err.Error(), "was changed: its file "+name) {
 			t.Errorf("one bit of %s: %v", name, err)
 		}
 		if err := os.WriteFile(at, was, 0o600); err != nil {

@@ -4,26 +4,24 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"cloister/state/store"
 )
 
-// Fits refuses forks of a checkpoint's memory that the machine has no room for: each has a copy of all
+// fitting refuses forks of a memory that the machine has no room for: each has a copy of all
 // of it, and shares nothing with the others but the page cache of the image.
-func Fits(w *store.Workspace, c store.Checkpoint, count int) error {
-	s, err := Of(w, c)
+func fitting(s Sheet, count int, free func() (int64, error)) error {
+	n, err := free()
 	if err != nil {
 		return err
 	}
+	return fits(int64(count), s.Bytes(), n)
+}
+
+func machineFree() (int64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return fmt.Errorf("fork: look at the machine's memory: %w", err)
+		return 0, fmt.Errorf("fork: look at the machine's memory: %w", err)
 	}
-	free, err := available(string(text))
-	if err != nil {
-		return err
-	}
-	return fits(int64(count), s.Bytes(), free)
+	return available(string(text))
 }
 
 func fits(count, each, free int64) error {

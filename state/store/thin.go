@@ -52,6 +52,17 @@ func (w *Workspace) forget(drop map[string]bool) {
 	}
 }
 
+// Drop gives up one checkpoint and what it alone has of the disk, as if it had never been made. The
+// workspace's files stay what they are.
+func (w *Workspace) Drop(id string) error {
+	if _, err := w.Checkpoint(id); err != nil {
+		return err
+	}
+	w.forget(map[string]bool{id: true})
+	w.thinned = true
+	return w.save()
+}
+
 // names reports whether a layer is one of the workspace's, or of a checkpoint's.
 func (w *Workspace) names(id string) bool {
 	return slices.Contains(w.Layers, id) ||

@@ -57,26 +57,16 @@ func (a *Commands) forkMemory(
 	if err != nil {
 		return err
 	}
-	if err := memory.Fits(w, c, count); err != nil {
-		return err
-	}
-	forks, err := h.Fork(ctx, w, c.ID, count)
+	b := memory.Brancher{Hand: h, Start: a.Detach}
+	forks, err := b.Branch(ctx, w, c, count, accept, id == "")
 	if err != nil {
-		return err
-	}
-	var names []string
-	for _, f := range forks {
-		names = append(names, f.Name)
-	}
-	b := memory.Brancher{Start: a.Detach, Remove: h.Store.Forget}
-	if err := b.Branch(ctx, w, c, names, accept); err != nil {
 		return err
 	}
 	if asJSON {
 		return a.JSON(forks)
 	}
-	for _, n := range names {
-		a.Line("%s", n)
+	for _, f := range forks {
+		a.Line("%s", f.Name)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ package overlays
 
 import (
 	"context"
+	"os"
 
 	"cloister/cmd/cloister/cli"
 	"cloister/sandbox"
@@ -22,9 +23,10 @@ type Commands struct {
 	*cli.App
 	// Hold holds a cloister of an isolation level still, until thaw.
 	Hold func(isolation string, h sandbox.Handle) (thaw func() error, err error)
-	// Driver is that of an isolation level, and Detach starts a cloister in the background.
+	// Driver is that of an isolation level, and Detach starts a cloister in the background and
+	// passes it files.
 	Driver func(isolation string) (sandbox.Driver, error)
-	Detach func(context.Context, launch.Order) (launch.Answer, error)
+	Detach func(context.Context, launch.Order, ...*os.File) (launch.Answer, error)
 	// Watch shows the page of time of a workspace, "" for all of them, on the whole screen.
 	Watch func(ctx context.Context, name string) error
 }

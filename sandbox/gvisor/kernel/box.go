@@ -122,11 +122,13 @@ func lastWords(log string) string {
 type box struct {
 	told
 	image image
+	sound int
 }
 
 func (b *box) SetFlags(f *flag.FlagSet) {
 	b.told.SetFlags(f)
 	f.Var(&b.image, "image", "the descriptors of a saved memory")
+	f.IntVar(&b.sound, "sound", -1, "the descriptor on which one byte says that the memory is as it was saved")
 }
 
 func (*box) Name() string     { return "box" }
@@ -158,17 +160,30 @@ func (b *box) Execute(_ context.Context, _ *flag.FlagSet, args ...any) subcomman
 	return subcommands.ExitSuccess
 }
 
-// begin starts the first process, or what a saved memory has of processes.
+// begin starts the first process, or what a saved memory has of processes. No byte of such a memory
+// comes into the sandbox before the caller has said that it is sound; then the first process inside is
+// asked who it is, and says so itself.
 func (b *box) begin(conf *config.Config, c *container.Container) error {
 	if !b.image.given() {
 		return c.Start(conf)
 	}
+	b.say("waits")
+	var word [1]byte
+	if n, err := unix.Read(b.sound, word[:]); n != 1 {
+		return fmt.Errorf("the memory was not found sound: %v", err)
+	}
 	if err := restore(c, b.image); err != nil {
 		return err
 	}
-	b.say("started") // the first process inside has said so in another box
+	if err := c.Sandbox.SignalProcess(c.ID, 0, asked, false); err != nil {
+		return fmt.Errorf("ask who goes on: %w", err)
+	}
 	return nil
 }
+
+// asked is the signal at which the first process inside says the name of its host. No other
+// process is passed it.
+const asked = syscall.Signal(64)
 
 // more runs one more command in a box that another process made.
 type more struct {

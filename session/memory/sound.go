@@ -1,0 +1,104 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"cloister/sandbox"
+)
+
+// Changed is the error for an image of which not every byte is as its sheet says.
+type Changed struct{ Checkpoint, File string }
+
+// Error names the file.
+func (c *Changed) Error() string {
+	return fmt.Sprintf("the memory of checkpoint %s was changed: its file %s is not as it was kept", c.Checkpoint, c.File)
+}
+
+// compare compares an image with its sheet, beside whatever its caller does, and gives what waits
+// for that.
+func compare(i *sandbox.Image, s Sheet) func() error {
+	done := make(chan error, 1)
+	go func() {
+		now, err := looked(i)
+		for n := range s.Files {
+			if err == nil && s.Files[n] != now[n] {
+				err = &Changed{s.Checkpoint, names[n]}
+			}
+		}
+		done <- err
+	}()
+	return sync.OnceValue(func() error { return <-done })
+}
+
+// Passed is the image that the shim of a child was started with: the files that who started it
+// compared with their sheet, once for all children, and the way on which it says so.
+type Passed struct {
+	files [len(names)]*os.File
+	said  func() (string, error)
+}
+
+// Took makes of the files of a shim's order what [Brancher] passed; nil where those are none.
+func Took(files []*os.File) *Passed {
+	if len(files) != len(names)+1 {
+		return nil
+	}
+	p := &Passed{files: [len(names)]*os.File(files)}
+	p.said = sync.OnceValues(func() (string, error) {
+		said, err := io.ReadAll(files[len(names)])
+		return string(said), errors.Join(err, files[len(names)].Close())
+	})
+	return p
+}
+
+// vouches gives what waits for the word that an image is the one that was compared: the very files, by
+// the sheet with that digest. A file that lies under the same name and is another one was not.
+func (p *Passed) vouches(i *sandbox.Image, checkpoint, digest string) func() error {
+	return sync.OnceValue(func() error {
+		said, err := p.said()
+		if err != nil {
+			return fmt.Errorf("read the memory: %w", err)
+		}
+		for n, f := range p.files {
+			mine, err1 := i.Files[n].Stat()
+			theirs, err2 := f.Stat()
+			if err := errors.Join(err1, err2); err != nil {
+				return fmt.Errorf("read the memory: %w", err)
+			}
+			if said != digest || !os.SameFile(mine, theirs) {
+				return &Changed{checkpoint, names[n]}
+			}
+		}
+		return nil
+	})
+}
+
+// pass gives what a child is started with: the files of an image that is being compared, and the end of a
+// pipe. On it comes the digest of the sheet once they are as that says, and nothing where they are not.
+// over waits until that is said.
+func pass(i *sandbox.Image, s Sheet) (files []*os.File, over func() error, err error) {
+	digest, err := s.Digest()
+	if err != nil {
+		return nil, nil, err
+	}
+	said, word, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("pass the memory on: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer word.Close()
+		if i.Known() == nil {
+			_, _ = word.WriteString(digest) // a child that is gone has said why
+		}
+	}()
+	return append(i.Files[:len(names):len(names)], said), func() error {
+		err := said.Close()
+		<-done
+		return err
+	}, nil
+}

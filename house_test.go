@@ -328,6 +328,7 @@ var packages = map[string]string{
 	"sandbox/localuser":          "the driver whose namespaces root's helper makes",
 	"sandbox/native":             "the driver that needs nothing installed",
 	"sandbox/sandboxtest":        "the meaning of a driver, as tests",
+	"script/arrows":              "how the files of a package refer to each other, printed",
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
 	"script/check/typecheck":     "the types of the tree for another platform",

@@ -67,6 +67,7 @@ type table struct {
 	bytes int                      // of known
 	rules map[string][]int         // of about, by their paths
 	globs map[int]pathglob.Pattern // of about's rules that are patterns
+	named pathglob.Set             // the same, by the indices of the rules
 	lets  map[string]bool          // programs that a person has allowed
 	// lost are uses that found no room, and uses whose path could not be read.
 	lost, unread uint64
@@ -78,6 +79,7 @@ func newTable(about sandbox.Watched, tell func(sandbox.FileEvent)) *table {
 	for i, r := range about.Rules {
 		if r.Glob {
 			t.globs[i], _ = patternOf(r) // Filter has refused one that is none
+			t.named.Add(t.globs[i], i)
 			continue
 		}
 		at := path.Clean(string(r.Path))
@@ -98,13 +100,9 @@ func patternOf(r sandbox.Judged) (pathglob.Pattern, error) {
 func (t *table) byPattern() bool { return t.about.Kept && len(t.globs) > 0 }
 
 // matches reports whether a pattern names a path.
-func (t *table) matches(at string) bool {
-	for _, p := range t.globs {
-		if p.Match(at) {
-			return true
-		}
-	}
-	return false
+func (t *table) matches(at string) (yes bool) {
+	t.named.Match(at, func(int) bool { yes = true; return true })
+	return yes
 }
 
 // refuses reports whether a use is refused here: by a pattern, where the view cannot.
@@ -187,11 +185,12 @@ func (t *table) verdict(s seen) *sandbox.Judged {
 			break
 		}
 	}
-	for i, p := range t.globs {
-		if i < first && forbids(t.about.Rules[i], s.use) && p.Match(s.path) {
+	t.named.Match(s.path, func(i int) bool {
+		if i < first && forbids(t.about.Rules[i], s.use) {
 			first = i
 		}
-	}
+		return false
+	})
 	if first == len(t.about.Rules) {
 		return nil
 	}

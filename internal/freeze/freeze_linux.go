@@ -133,17 +133,22 @@ func firstInside(status string) bool {
 }
 
 // atRest reports whether all threads of a process are stopped. Its first may have ended
-// before the others: it is alive as long as one of them is.
+// before the others: it is alive as long as one of them is. A thread that waits for another process, as one
+// whose call is held does, stops when it is let go on, before it runs, where a stop was sent to its process.
 func atRest(pid int) (still, alive bool) {
 	still = true
+	stopped, held := false, false
 	for _, tid := range threads(pid) {
 		switch letter, _ := state(tid); letter {
 		case 'T', 't':
-			alive = true
+			alive, stopped = true, true
 		case 'Z', 'X', 0:
+		case 'D':
+			alive, held = true, true
+			still = still && waits(tid)
 		default:
 			still, alive = false, true
 		}
 	}
-	return still, alive
+	return still && (!held || stopped || stops(pid)), alive
 }

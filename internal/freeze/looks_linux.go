@@ -68,6 +68,26 @@ func threads(pid int) (out []int) {
 	return out
 }
 
+// waits reports whether a thread does nothing in the kernel until another process lets it go on: its call waits for an
+// answer (seccomp_unotify(2)), or for a child that shares its memory and is held itself (vfork(2)).
+func waits(tid int) bool {
+	text, _ := read(fmt.Sprintf("/proc/%d/wchan", tid)) // it may be gone, and then runs
+	at := string(text)
+	return strings.Contains(at, "seccomp") || at == "kernel_clone" || at == "_do_fork"
+}
+
+// stops reports whether a stop was sent to a process and waits for one of its threads (proc_pid_status(5), ShdPnd).
+func stops(pid int) bool {
+	text, _ := read(fmt.Sprintf("/proc/%d/status", pid)) // it may be gone
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "ShdPnd:"); ok {
+			pending, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
+			return err == nil && pending&(1<<(unix.SIGSTOP-1)) != 0
+		}
+	}
+	return false
+}
+
 // runs is how often each thread of some processes got a processor. It stays the same as long
 // as a thread is stopped (proc_pid_status(5), ctxt_switches).
 func runs(pids []int) map[int]uint64 {

@@ -2,6 +2,7 @@ package listed
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 
 	"cloister/escape"
@@ -27,6 +28,17 @@ func asked() escape.Case {
 			for name, do := range moving(l) {
 				out = append(out, closedTo("move "+name, l.out+"/kept", l.secret, do))
 			}
+			out = append(out, closedTo("move its folder", l.out+"/folder", l.base+"/shut", func(p string) error { return carried(p, l.out+"/carried") }),
+				closedTo("move a folder above it", l.out+"/folder", l.base, func(p string) error {
+					to := l.base + "-elsewhere"
+					if p != l.base {
+						to = l.out + "/elsewhere"
+					}
+					if err := os.Rename(p, to); err != nil {
+						return err
+					}
+					return os.Rename(to, p)
+				}))
 			return append(out, escape.Try{Name: "a link that is swapped", Do: func() error { return swapped(l) }, Held: []error{syscall.EACCES, escape.ErrNothing}})
 		},
 	}

@@ -114,7 +114,7 @@ func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 func (r *reader) presets(names []string) {
 	for i, name := range names {
 		if name == "" || isWholePreset(name) {
-			continue // empty: said already
+			continue // empty: reported already
 		}
 		_, err := LoadPreset(name)
 		if wrong, ok := errors.AsType[*presetError](err); ok {
@@ -133,7 +133,7 @@ func (r *reader) rulesAt(rules []Rule, keyOf func(int) string, parse func(string
 	for i := range rules {
 		rule, key := &rules[i], keyOf(i)
 		if rule.Place.Line == 0 {
-			continue // said already
+			continue // reported already
 		}
 		set := 0
 		for _, s := range []string{rule.Domain, rule.Pattern, rule.CIDR} {
@@ -288,7 +288,7 @@ func (r *reader) patterns(h Hostexec) {
 		for i, rule := range rules {
 			key := at("hostexec."+list, i)
 			if rule.Place.Line == 0 {
-				continue // said already
+				continue // reported already
 			}
 			if (rule.Pattern == "") == (rule.Program == "") {
 				r.problem(rule.Place, "", "%s: a rule has a pattern or a program", key)
@@ -326,7 +326,7 @@ func (r *reader) hostPaths(paths []string, list string) {
 
 func (r *reader) hostPath(p, key string) {
 	if p == "" || filepath.IsAbs(p) || p == "~" || strings.HasPrefix(p, "~/") {
-		return // empty: said already
+		return // empty: reported already
 	}
 	hint := "write the whole path, or ~/… for one in your home"
 	if strings.HasPrefix(p, "~") {
@@ -345,7 +345,7 @@ func (r *reader) wholePath(argv []string, key string) {
 func (r *reader) exposed(list []string) {
 	for i, text := range list {
 		if text == "" {
-			continue // said already
+			continue // reported already
 		}
 		e, err := ParseExpose(text)
 		if err != nil {
@@ -381,7 +381,7 @@ func (r *reader) projectPaths(paths []string, list string) {
 	for i, p := range paths {
 		key := at(list, i)
 		switch {
-		case p == "": // said already
+		case p == "": // reported already
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "~"):
 			r.problem(r.places[key], "write it relative to the project's top folder", "%s: %q is not a path in the project", key,
 				p)

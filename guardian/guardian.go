@@ -388,7 +388,7 @@ func (g *guardian) close() error {
 	return errors.Join(err, g.sessions.Close(), g.records.Close())
 }
 
-// settle ends the time of re-adoption.
+// settle ends the time in which sessions of the last guardian may come back.
 func (g *guardian) settle() {
 	timer := time.NewTimer(g.o.Adoption)
 	defer timer.Stop()

@@ -30,7 +30,7 @@ const (
 	// Owner is the guardian's own user on the unix socket, by peer
 	// credentials.
 	Owner
-	// Window is a browser that the owner let in (room web). The owner may do
+	// Window is a browser that the owner let in (ui/web). The owner may do
 	// all that it may.
 	Window
 )

@@ -7,7 +7,7 @@
 // that is not allowed reaches no one, and the server is notified by the program itself
 // that it is not served. What is allowed passes as it was written.
 //
-// It does not know rules (the Judge does), does not speak HTTP (who calls it
+// It does not know rules (the Judge does), does not speak HTTP (its caller
 // does), and cannot see what a server that the program starts for itself does.
 //
 // Most readers want [Gate.Up], [Gate.Down] and [NewStream].

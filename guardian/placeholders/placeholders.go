@@ -4,7 +4,7 @@
 // Promise: nothing in it is a secret's value; a session that is taken back has what it
 // had; a secret that is not there, or does not fit its binding, is reported by name.
 //
-// It swaps nothing (room swap does) and keeps no value.
+// It swaps nothing (secret/inject does) and keeps no value.
 //
 // Most readers want [Place].
 package placeholders

@@ -426,8 +426,8 @@ func unpackLayer(ctx context.Context, u *unpacker, l v1.Layer, want v1.Hash) err
 	return nil
 }
 
-// bounded ends a stream that is longer than any image should be, or that no one
-// waits for any more.
+// bounded ends a stream that is longer than any image should be, or that its caller
+// has given up.
 type bounded struct {
 	r    io.Reader
 	ctx  context.Context

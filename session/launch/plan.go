@@ -287,7 +287,7 @@ func Tilde(path, home string) (string, error) {
 }
 
 // policies reads the Cedar files that were typed. Where one leads no other user may have
-// chosen, and who could have written one is said: it decides what this session may do.
+// chosen, and the other users that could have written one are named: it decides what this session may do.
 func (p *Plan) policies(o Order, f Facts) error {
 	for _, name := range o.Policy {
 		full, err := filepath.Abs(name)

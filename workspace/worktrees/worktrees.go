@@ -371,7 +371,7 @@ func (w *Set) remove(ctx context.Context, t Tree, force bool) error {
 			return loss
 		}
 	}
-	// By git's own hand with force: what it would refuse has been looked at.
+	// Git removes it, with force: what it would refuse has been looked at.
 	if _, err := git.Run(ctx, "worktree", "remove", "--force", t.Path); err != nil {
 		return fail(err)
 	}

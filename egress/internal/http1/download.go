@@ -158,7 +158,7 @@ const mostHeld = 16 << 10
 
 // put writes to the program. What is short waits for more until flush, so that an
 // answer which is here already goes down in one system call and one TLS record.
-// Who is about to wait for the server flushes first.
+// A caller that is about to wait for the server flushes first.
 func (d *download) put(b []byte) error {
 	if len(d.held)+len(b) > mostHeld {
 		if err := d.flush(); err != nil {

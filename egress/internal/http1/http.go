@@ -244,7 +244,7 @@ func (x *exchange) Pass(m *verdict.Message) error {
 	return x.reply.final(own)
 }
 
-// stop ends what goes up, and gives err or what was wrong on the program's side.
+// stop ends what goes up, and gives err, or what was wrong on the program's side where that is known.
 func (x *exchange) stop(err error) error {
 	u := x.sent
 	if u == nil {

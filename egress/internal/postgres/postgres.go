@@ -30,7 +30,7 @@ type postgres struct{ s *stream.Stream }
 // server it is TLS, verified, wherever the server takes that. SCRAM cannot be bound to
 // a channel that ends here: programs are not offered it, and libpq is configured by a
 // variable (PGCHANNELBINDING); without that it logs in once more without TLS, where
-// it may (sslmode=prefer), since a server that offers binding refuses who could.
+// it may (sslmode=prefer), since a server that offers binding refuses a client that could bind and does not.
 func Serve(ctx context.Context, s *stream.Stream) {
 	p := postgres{s}
 	s.Client.ReadBy(s.Session.Limits.Handshake)

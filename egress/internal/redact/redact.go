@@ -7,7 +7,7 @@
 // connection below, and the writer of an HTTP/2 library, are in no exported field.
 //
 // A value that the server spreads over several writes is found by a reader of the
-// message (room swap holds back what may begin one); here only what is still to come
+// message (secret/inject holds back what may begin one); here only what is still to come
 // can be taken out.
 //
 // Most readers want [Client], or [Handler] for HTTP/2.

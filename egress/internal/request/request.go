@@ -33,8 +33,8 @@ type codec interface {
 	// pass gives the program the answer, as m says where that is not nil: its head, its
 	// body, its trailers, and the frames of a connection that is upgraded.
 	Pass(m *verdict.Message) error
-	// end lets go of the server's answer, counts what passed, and says of what broke the
-	// request whose fault that is: by a *broken, or an error that refuses.
+	// end lets go of the server's answer, counts what passed, and says whose fault it is that
+	// the request broke: by a *broken, or an error that refuses.
 	End(err error) error
 	// refuse answers the program in the place of the server. Where r is nil nothing can be
 	// said any more: it breaks the answer off, so that half of it never looks whole.

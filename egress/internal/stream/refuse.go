@@ -62,8 +62,8 @@ func (s *Stream) RefuseTLS(f verdict.Flow) {
 	s.Say(errtext.Alert(http.StatusForbidden))
 }
 
-// RefuseAs answers in the protocol that the program speaks or shows in a moment, or by
-// a reset.
+// RefuseAs answers in the protocol that the program speaks or shows in a moment, or by a
+// reset.
 func (s *Stream) RefuseAs(r refusal.Refusal) {
 	s.Client.ReadBy(classifyRefused)
 	for {

@@ -103,7 +103,7 @@ func (s *Set) Match(at string, found func(n int) (enough bool)) {
 	if !strings.HasPrefix(at, "/") || at == "/" {
 		return
 	}
-	told := map[*node]bool{}
+	seen := map[*node]bool{}
 	now := follow(nil, &s.top)
 	for name := range strings.SplitSeq(at[1:], "/") {
 		var next []*node
@@ -111,10 +111,10 @@ func (s *Set) Match(at string, found func(n int) (enough bool)) {
 			next = n.step(next, name)
 		}
 		for _, n := range next {
-			if told[n] || len(n.ends) == 0 {
+			if seen[n] || len(n.ends) == 0 {
 				continue
 			}
-			told[n] = true
+			seen[n] = true
 			if slices.ContainsFunc(n.ends, found) {
 				return
 			}

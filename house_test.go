@@ -824,6 +824,7 @@ var mayResolve = map[string]string{
 	"internal/durable/update.go":            "writes a file of the person's where its link leads, with what they saw",
 	"internal/freeze/looks_linux.go":        "reads the names of namespaces",
 	"internal/freeze/freeze_linux.go":       "reads the names of namespaces",
+	"internal/realpath/in.go":               "links of a box's own root, which are followed inside it",
 	"internal/realpath/of_linux.go":         "the walk itself, for names that are compared",
 	"internal/realpath/of_other.go":         "the walk itself, for names that are compared",
 	"sandbox/watch/names_linux.go":          "reads names for the record, and opens nothing by them",

@@ -156,9 +156,10 @@ func (d *Depot) refresh(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	_, err = run(d.command(ctx, d.env, "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head",
-		"--no-recurse-submodules",
-		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"))
+	words := append([]string{"fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head",
+		"--no-recurse-submodules"}, d.remote.sends()...)
+	_, err = run(d.command(ctx, d.env, append(words,
+		"--", d.remote.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")...))
 	if err != nil {
 		return fmt.Errorf("fetch from %s: %w", d.remote.URL, err)
 	}
@@ -170,7 +171,8 @@ func (d *Depot) head(ctx context.Context) error {
 	if _, err := d.local(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
 		return nil
 	}
-	said, err := run(d.command(ctx, d.env, "ls-remote", "--symref", "--", d.remote.URL, "HEAD"))
+	words := append([]string{"ls-remote", "--symref"}, d.remote.sends()...)
+	said, err := run(d.command(ctx, d.env, append(words, "--", d.remote.URL, "HEAD")...))
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", d.remote.URL, err)
 	}

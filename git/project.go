@@ -28,12 +28,27 @@ func OfProject(dir string) (Remote, error) {
 	return r, err
 }
 
-// receiver is the git that takes a push in a project: no hook of it runs, no branch that is checked out moves, and
-// nothing is tidied up beside the person.
-const receiver = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c receive.autogc=false " +
-	"-c maintenance.auto=false -c receive.denyCurrentBranch=refuse -c receive.denyDeletes=true " +
-	"-c receive.fsckObjects=true -c receive.updateServerInfo=false -c receive.advertisePushOptions=false " +
-	"-c gc.auto=0 receive-pack"
+// within begins each git that runs in a project. What the project configures starts nothing there: no hook, no
+// command that lists the refs of alternates, and no way to another repository, by which git would fetch what a
+// promisor has.
+const within = "GIT_ALLOW_PROTOCOL= GIT_NO_LAZY_FETCH=1 git -c core.hooksPath=/dev/null -c core.fsmonitor=false " +
+	"-c core.alternateRefsCommand= -c maintenance.auto=false -c gc.auto=0 "
+
+// sender is the git that serves a fetch from a project.
+const sender = within + "upload-pack"
+
+// receiver is the git that takes a push in a project: no branch that is checked out moves, and nothing is tidied up
+// beside the person.
+const receiver = within + "-c receive.autogc=false -c receive.denyCurrentBranch=refuse -c receive.denyDeletes=true " +
+	"-c receive.fsckObjects=true -c receive.updateServerInfo=false -c receive.advertisePushOptions=false receive-pack"
+
+// sends are the words by which a project is asked; none for another remote.
+func (r Remote) sends() []string {
+	if !r.project {
+		return nil
+	}
+	return []string{"--upload-pack=" + sender}
+}
 
 // MayBring reports whether an update is one by which a session of a name brings its commits back.
 func (u *Update) MayBring(name string) bool {

@@ -39,6 +39,7 @@ type order struct {
 	Deny                 string // why not
 	Meanwhile            string // a command before the answer
 	Env                  []string
+	Project              bool // Remote is the folder of a session's own project
 }
 
 func serve(text string) error {
@@ -48,6 +49,9 @@ func serve(text string) error {
 	}
 	ctx := context.Background()
 	r, err := git.ParseRemote(o.Remote)
+	if o.Project {
+		r, err = git.OfProject(o.Remote)
+	}
 	if err != nil {
 		return err
 	}

@@ -193,6 +193,9 @@ func (v *View) liesIn(c Closed, o Options) string {
 // lies there and whether the payload can write there. An empty path that is there
 // is one that no host path stands for.
 func (v *View) find(path string, o Options) (guest string, writable, there bool) {
+	if o.Root != "" { // whose links the host would follow to its own files
+		path = realpath.In(o.Root, path, func(at string) bool { return v.bindOf(at) != nil })
+	}
 	b := v.bindOf(path)
 	if b == nil && v.owned(path) {
 		return "", true, true

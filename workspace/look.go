@@ -66,3 +66,18 @@ func Committed(ctx context.Context, host *resolve.Resolver, root, rel string) ([
 	}
 	return []byte(out[:min(len(out), maxLook)]), nil
 }
+
+// Sound refuses a project in which git of the host would write through a link that leads out of its repository, or
+// wait at a pipe: a cloister that had its files may have made either.
+func Sound(ctx context.Context, host *resolve.Resolver, root string) error {
+	p, err := Find(root)
+	if err != nil {
+		return err
+	}
+	at := hostgit.Folders{Common: root, Dir: root} // of a bare one
+	if p.Git != nil && string(p.Root) == root {
+		at = hostgit.Folders{Common: p.Git.Common, Dir: p.Git.Common}
+	}
+	_, err = hostgit.Open(ctx, host, at)
+	return err
+}

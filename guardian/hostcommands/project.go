@@ -12,6 +12,7 @@ import (
 	"cloister/guardian/court"
 	"cloister/hostexec"
 	"cloister/policy"
+	"cloister/workspace"
 )
 
 // ruleProject is what the record has as the rule of what passes between a session and its own project.
@@ -33,6 +34,9 @@ func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
 	if err := w.apart(w.s.foreign); err != nil { // the project itself this session is not shown
 		return w.refuse(ctx, err)
 	}
+	if err := w.sound(ctx); err != nil {
+		return w.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
+	}
 	depot, err := w.s.service.o.Depots.Open(ctx, w.s.Info.Project, remote)
 	if err != nil {
 		return w.refuse(ctx, &hostexec.Refused{Reason: err.Error()})
@@ -47,6 +51,15 @@ func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
 		return unrecorded(err)
 	}
 	return w.ended(ctx, began, depot.Fetch(ctx, w.conn.Stdin(ctx), w.conn.Stdout()))
+}
+
+// sound refuses a project that a cloister, before or beside, made unfit for git to run in.
+func (w *gitwork) sound(ctx context.Context) error {
+	host, err := w.s.service.o.Resolver()
+	if err != nil {
+		return err
+	}
+	return workspace.Sound(ctx, host, w.remote.Path)
 }
 
 // bring lets commits into the project that are on branches of the session's own name, after the record has them.

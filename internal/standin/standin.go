@@ -188,26 +188,35 @@ func Fill(file string, from *os.File, digest string) error {
 	// Whoever is forked meanwhile has the file open for writing until it executes, and what is open so is not executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	fail := func(err error) error {
-		return errors.Join(fmt.Errorf("fill: %w", err), os.Truncate(file, 0), os.Chmod(file, whole))
-	}
 	if err := os.Chmod(file, inWork|0o200); err != nil {
-		return fail(err)
+		return fmt.Errorf("fill: %w", err)
 	}
-	// A lease of whoever is inside would have this wait.
+	// A lease of whoever is inside would have this wait, as it would a truncation by name.
 	to, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return fail(err)
+		fi, seen := os.Lstat(file)
+		if seen == nil && fi.Size() == 0 { // what was left of a filling is not executed
+			seen = os.Chmod(file, whole)
+		}
+		return errors.Join(fmt.Errorf("fill: %w", err), seen)
 	}
 	got, err := copied(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
-		return fail(err)
+	if err == nil && got != digest {
+		err = errors.New("it has changed since a person was asked")
 	}
-	if got != digest {
-		return fail(errors.New("it has changed since a person was asked"))
+	if err != nil {
+		if left := to.Truncate(0); left != nil {
+			return errors.Join(fmt.Errorf("fill: %w", err), left, to.Close())
+		}
+	}
+	if closed := to.Close(); closed != nil {
+		return errors.Join(fmt.Errorf("fill: %w", closed), err)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("fill: %w", err), os.Chmod(file, whole))
 	}
 	if err := os.Chmod(file, whole); err != nil {
-		return fail(err)
+		return fmt.Errorf("fill: %w", err)
 	}
 	return nil
 }

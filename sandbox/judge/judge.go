@@ -160,19 +160,27 @@ func learned(e lsm.Event) bool {
 // below is the path of the host whose object lies at a path inside; "" where it is the
 // box's own.
 func below(s sandbox.Spec, name string) string {
-	best := -1
-	for i, b := range s.Binds {
-		if realpath.Inside(name, string(b.Target)) && (best < 0 || len(b.Target) >= len(s.Binds[best].Target)) {
-			best = i
+	bind := func(at string) int {
+		best := -1
+		for i, b := range s.Binds {
+			if realpath.Inside(at, string(b.Target)) && (best < 0 || len(b.Target) >= len(s.Binds[best].Target)) {
+				best = i
+			}
 		}
+		return best
 	}
+	rooted := s.Root.Dir != "" && s.Root.Dir != Nowhere
+	if rooted { // its links lead to files of its own, not to the host's
+		name = realpath.In(string(s.Root.Dir), name, func(at string) bool { return bind(at) >= 0 })
+	}
+	best := bind(name)
 	switch {
 	case s.Root.Dir == Nowhere && best < 0:
 		return ""
 	case best >= 0:
 		b := s.Binds[best]
 		return path.Join(string(b.Source), strings.TrimPrefix(name, string(b.Target)))
-	case s.Root.Dir != "":
+	case rooted:
 		return path.Join(string(s.Root.Dir), name)
 	case realpath.Inside(name, "/tmp") || realpath.Inside(name, "/dev") || realpath.Inside(name, "/proc"):
 		return ""

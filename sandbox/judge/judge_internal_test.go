@@ -2,6 +2,8 @@ package judge
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,6 +93,22 @@ func TestPolicyOfPatternsAndRoots(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("root %q: %s", root, diff)
+		}
+	}
+}
+
+// A covered path of an image is the image's object, wherever its links lead on the host.
+func TestLinksOfAnImage(t *testing.T) {
+	root := t.TempDir()
+	for at, to := range map[string]string{"awk": "/alternatives", "alternatives": "/gawk", "held": "/p/held"} {
+		if err := os.Symlink(to, filepath.Join(root, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := sandbox.Spec{Root: sandbox.Root{Dir: sandbox.HostPath(root)}, Binds: []sandbox.Bind{{Source: "/src/p", Target: "/p"}}}
+	for name, want := range map[string]string{"/awk": root + "/gawk", "/held": "/src/p/held", "/gawk": root + "/gawk"} {
+		if got := below(s, name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
 }

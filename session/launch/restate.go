@@ -6,6 +6,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"cloister/api"
 	"cloister/policy"
@@ -20,6 +21,7 @@ import (
 // cannot be kept in it, in one line.
 func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statements, func(), error) {
 	begun, now := *p, p
+	first, firstErr := policy.FileStatements(p.cedar(f))
 	return func(files []api.CedarFile) (*session.Statements, func(), error) {
 		f := f
 		f.Cedar = nil
@@ -28,6 +30,12 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 		}
 		next := &Plan{Judge: begun.Judge, Cedar: begun.Cedar, found: begun.found}
 		next.View.Overlay, next.View.Expose = begun.View.Overlay, begun.View.Expose
+		read, err := policy.FileStatements(next.cedar(f))
+		if err = errors.Join(err, firstErr); err != nil {
+			return nil, nil, fmt.Errorf("read policy: %w", err)
+		}
+		o := o
+		o.Accept = stillMeant(o.Accept, first, read)
 		list, err := next.statements(o, f)
 		if err != nil {
 			return nil, nil, err
@@ -57,6 +65,23 @@ func (p *Plan) Restater(o Order, f Facts) func([]api.CedarFile) (*session.Statem
 		}
 		return s, func() { now = next }, nil
 	}
+}
+
+// stillMeant leaves out the words of places at which another statement stands than the one that was accepted.
+func stillMeant(words []string, first, now []policy.Statement) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(word string) bool {
+		is := func(st policy.Statement) bool { return strings.TrimPrefix(word, "residue:") == st.Residue() }
+		i, was := slices.IndexFunc(now, is), slices.IndexFunc(first, is)
+		if i < 0 || strings.TrimPrefix(now[i].Rule, now[i].Origin.File+"#") == now[i].Rule {
+			return false // none, or a name, which is the person's
+		}
+		if was < 0 {
+			return true
+		}
+		a, b := first[was], now[i]
+		a.Origin = b.Origin
+		return !reflect.DeepEqual(a, b)
+	})
 }
 
 var errPatterns = errors.New("what patterns name is searched for once, and refused by a list that is made once: " +

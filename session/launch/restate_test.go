@@ -13,12 +13,17 @@ import (
 )
 
 const (
-	noRead  = `@id("no-read") forbid (principal, action == Action::"FileOpen", resource == File::"/w/secret");` + "\n"
-	noWrite = `@id("no-write") forbid (principal, action == Action::"FileOpenReadWrite", resource == File::"/w/plain");` + "\n"
-	noExec  = `@id("no-exec") forbid (principal, action == Action::"ProcessExec", resource in Dir::"/w/tools/");` + "\n"
-	onlyRun = `@id("run") permit (principal, action == Action::"ProcessExec", resource == File::"/bin/sh");` + "\n"
-	askRead = `@id("asks") @ask("a person") permit (principal, action == Action::"FileOpen", resource == File::"/w/secret");` + "\n"
+	noRead   = `@id("no-read") forbid (principal, action == Action::"FileOpen", resource == File::"/w/secret");` + "\n"
+	noWrite  = `@id("no-write") forbid (principal, action == Action::"FileOpenReadWrite", resource == File::"/w/plain");` + "\n"
+	noExec   = `@id("no-exec") forbid (principal, action == Action::"ProcessExec", resource in Dir::"/w/tools/");` + "\n"
+	onlyRun  = `@id("run") permit (principal, action == Action::"ProcessExec", resource == File::"/bin/sh");` + "\n"
+	askDir   = `@id("d") @ask permit (principal, action == Action::"FileOpen", resource in Dir::"/w/some");` + "\n"
+	askOther = `@id("o") @ask permit (principal, action == Action::"FileOpen", resource in Dir::"/w/other");` + "\n"
+	askRead  = `@id("asks") @ask("a person") permit (principal, action == Action::"FileOpen", resource == File::"/w/secret");` + "\n"
 )
+
+// unnamed takes the @id away.
+func unnamed(text string) string { return text[strings.Index(text, ")")+2:] }
 
 // A running session takes newer statements whole, or none of them and says why.
 func TestRestate(t *testing.T) {
@@ -45,9 +50,15 @@ func TestRestate(t *testing.T) {
 		"what is covered made less":    {begun: noRead, next: strings.ReplaceAll(noWrite, "plain", "secret"), says: "/w/secret stays closed"},
 		"what nothing keeps":           {begun: noExec, next: noExec + askRead, says: "nothing keeps asks at "},
 		"what nothing keeps, accepted": {begun: noExec, next: noExec + askRead, accept: []string{"residue:policy:asks"}, same: true},
-		"what is none":                 {begun: noExec, next: "forbid (FileOpen", says: "FILE.cedar:1"},
-		"no judge":                     {begun: noRead, next: noRead + noWrite, unjudged: true, says: "the kernel's judge does not rule it"},
-		"no judge, and nothing new":    {begun: noRead, next: noRead + "// more", unjudged: true, same: true},
+		"the word of a place, of another statement": {begun: unnamed(askDir), next: unnamed(askOther), accept: []string{"residue:policy:FILE.cedar#1"},
+			says: "nothing keeps FILE.cedar#1 at "},
+		"a list, by the word of a place": {begun: unnamed(askDir), next: unnamed(onlyRun), accept: []string{"residue:policy:FILE.cedar#1"},
+			judged: []string{}},
+		"the word of a place, of the same one": {begun: unnamed(askDir), next: "// moved\n\n" + unnamed(askDir) + noExec,
+			accept: []string{"residue:policy:FILE.cedar#1"}, judged: []string{"/w/tools"}},
+		"what is none":              {begun: noExec, next: "forbid (FileOpen", says: "FILE.cedar:1"},
+		"no judge":                  {begun: noRead, next: noRead + noWrite, unjudged: true, says: "the kernel's judge does not rule it"},
+		"no judge, and nothing new": {begun: noRead, next: noRead + "// more", unjudged: true, same: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f
@@ -92,7 +103,7 @@ func TestRestate(t *testing.T) {
 			}
 			slices.Sort(got)
 			slices.Sort(c.judged)
-			if !slices.Equal(got, c.judged) || next.Permits.Programs != strings.Contains(c.next, `"run"`) {
+			if !slices.Equal(got, c.judged) || next.Permits.Programs != strings.Contains(c.next, "/bin/sh") {
 				t.Errorf("judged %q, permits %+v", got, next.Permits)
 			}
 			put()

@@ -85,16 +85,39 @@ func strays(common string) error {
 			if err != nil {
 				return err
 			}
-			// The kernel's own walk: .. behind a link is not what it looks like, and
-			// what is not there yet is what git would make.
-			if real, err := realpath.Of(path); err != nil || !realpath.Inside(real, common) {
-				return &Stray{path, target}
-			}
-			return nil
+			return stray(common, path, target)
 		})
 		if err != nil {
 			return err
 		}
+	}
+	// The folders of objects are many: what of them is a link shows in the one that they are in.
+	list, err := os.ReadDir(filepath.Join(common, "objects"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range list {
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		path := filepath.Join(common, "objects", e.Name())
+		target, err := os.Readlink(path)
+		if err == nil {
+			err = stray(common, path, target)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stray refuses a link that leads out of a repository.
+func stray(common, path, target string) error {
+	// The kernel's own walk: .. behind a link is not what it looks like, and
+	// what is not there yet is what git would make.
+	if real, err := realpath.Of(path); err != nil || !realpath.Inside(real, common) {
+		return &Stray{path, target}
 	}
 	return nil
 }

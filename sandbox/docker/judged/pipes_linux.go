@@ -75,7 +75,7 @@ func (p *Pipes) add(f *os.File, in bool) (*os.File, error) {
 	return w, nil
 }
 
-// drain writes what lies in a pipe.
+// drain writes what lies in a pipe: no more than it holds, since a process that was left behind may fill it for ever.
 func drain(to, from *os.File) {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -83,17 +83,18 @@ func drain(to, from *os.File) {
 	}
 	buffer := make([]byte, 1<<16)
 	_ = raw.Control(func(fd uintptr) {
-		for {
-			n, err := unix.Read(int(fd), buffer)
-			if err == syscall.EINTR {
+		room, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
+		for err == nil && room > 0 {
+			var n int
+			if n, err = unix.Read(int(fd), buffer[:min(room, len(buffer))]); err == syscall.EINTR {
+				err = nil
 				continue
 			}
 			if n <= 0 || err != nil {
 				return
 			}
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
+			room -= n
+			_, err = to.Write(buffer[:n])
 		}
 	})
 }

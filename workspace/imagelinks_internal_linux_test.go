@@ -1,0 +1,43 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"cloister/internal/realpath"
+	"cloister/sandbox"
+)
+
+// A link of an image leads to a place of the image, however it is written.
+func TestClosedThroughLinksOfAnImage(t *testing.T) {
+	root, err := realpath.Of(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"etc", "only-in-the-image"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "only-in-the-image/secret"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{
+		"relative": "../only-in-the-image/secret", "absolute": "/only-in-the-image/secret", "twice": "/etc/absolute",
+		"out": "../../../../../../../../only-in-the-image/secret",
+	} {
+		if err := os.Symlink(to, filepath.Join(root, "etc", name)); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			v := &View{}
+			if err := v.close(Options{Root: root, Closed: []Closed{{Path: "/etc/" + name, Rule: "r"}}}); err != nil {
+				t.Fatal(err)
+			}
+			if len(v.Protect) != 1 || v.Protect[0].Target != sandbox.GuestPath("/only-in-the-image/secret") {
+				t.Errorf("covered: %+v", v.Protect)
+			}
+		})
+	}
+}

@@ -300,7 +300,7 @@ func (w *Watch) settle() {
 	if w.pending == "" {
 		return
 	}
-	at := w.pending
+	at := path.Clean(w.pending)
 	w.pending, w.ran = "", true
 	if w.root >= 0 {
 		if real, err := w.resolve(at); err == nil {

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloister/sandbox"
 )
@@ -25,10 +27,25 @@ var remembering string
 // keptMemory holds a driver that can keep a memory to what that is: memory and files of one
 // moment, a parent that goes on with its connections, and a child that is another cloister.
 func keptMemory(t *testing.T, h *Harness) {
-	keeper, ok := h.Driver.(sandbox.MemoryKeeper)
-	if !ok {
+	if _, ok := h.Driver.(sandbox.MemoryKeeper); !ok {
 		return
 	}
+	parent, child := GoOn(t, h)
+	if parent.Kernel == child.Kernel {
+		t.Errorf("the kernel's random bytes are the same in parent and child: %s", child.Kernel)
+	}
+	if parent.OpenSSL == child.OpenSSL {
+		t.Errorf("OpenSSL's random bytes are the same in parent and child: %s", child.OpenSSL)
+	}
+}
+
+// Drawn are the random bytes that a process drew after its memory was kept, or went on.
+type Drawn struct{ Kernel, OpenSSL string }
+
+// GoOn keeps the memory of a process, has it go on in another box, and gives what each drew.
+func GoOn(t *testing.T, h *Harness) (ofParent, ofChild Drawn) {
+	t.Helper()
+	keeper := h.Driver.(sandbox.MemoryKeeper)
 	child := New(t, h.Driver)
 	image := &sandbox.Image{}
 	for i := range image.Files {
@@ -65,11 +82,13 @@ func keptMemory(t *testing.T, h *Harness) {
 	again := sandbox.Restored(keeper, image)
 	defer again.Close()
 	var armed, reset atomic.Bool
+	var heard lockedBuffer // of the child, at its gate
+	var began time.Time
 	h.again = again
 	out := h.Run(t, Options{
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			armed.Store(true)
-			return echoes(t)(ctx, g)
+			return echoesInto(t, &heard)(ctx, g)
 		},
 		Change: func(s *sandbox.Spec) {
 			s.Name = "Child Box"
@@ -84,6 +103,7 @@ func keptMemory(t *testing.T, h *Harness) {
 			at := filepath.Join(child.Project, "log")
 			await(t, func() bool { return lastNumber(t, at) > saved })
 			reset.Store(true)
+			began = time.Now()
 			child.Write(t, "go", "")
 		},
 	})
@@ -98,8 +118,14 @@ func keptMemory(t *testing.T, h *Harness) {
 		}
 	}
 	was, is := strings.Fields(parent.Stdout), strings.Fields(out.Stdout)
-	if len(was) != 7 || len(is) != 7 {
+	if len(was) != 8 || len(is) != 8 {
 		t.Fatalf("parent %q, child %q, %q", parent.Stdout, out.Stdout, out.Stderr)
+	}
+	if clock, err := strconv.ParseFloat(is[7], 64); err != nil || clock < seconds(began) || clock > seconds(time.Now()) {
+		t.Errorf("the child's clock is %s (%v), begun at %f", is[7], err, seconds(began))
+	}
+	if text := heard.String(); text != "z" {
+		t.Errorf("the child's gate heard %q: what goes on a connection of the parent's is none of its", text)
 	}
 	for i, want := range []struct {
 		what          string
@@ -112,15 +138,13 @@ func keptMemory(t *testing.T, h *Harness) {
 			t.Errorf("%s: parent %s, child %s", want.what, was[i], is[i])
 		}
 	}
-	for i, what := range map[int]string{4: "the kernel's random bytes", 5: "OpenSSL's random bytes"} {
-		if was[i] == is[i] {
-			t.Errorf("%s are the same in parent and child: %s", what, is[i])
-		}
-	}
 	if was[6] != is[6] {
 		t.Errorf("the process's number was %s and is %s", was[6], is[6])
 	}
+	return Drawn{was[4], was[5]}, Drawn{is[4], is[5]}
 }
+
+func seconds(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
 
 func readFile(name string) []byte {
 	text, err := os.ReadFile(name)
@@ -143,24 +167,48 @@ func lastNumber(t testing.TB, name string) int {
 }
 
 // echoes serves the gate: what comes goes back.
-func echoes(t *testing.T) func(context.Context, sandbox.Gate) error {
+func echoes(t *testing.T) func(context.Context, sandbox.Gate) error { return echoesInto(t, io.Discard) }
+
+// echoesInto is echoes that keeps what came. One connection after the other is served.
+func echoesInto(t *testing.T, heard io.Writer) func(context.Context, sandbox.Gate) error {
 	return func(_ context.Context, g sandbox.Gate) error {
 		defer g.Close()
 		l, err := net.FileListener(g.TCP4)
 		if err != nil {
 			return err
 		}
-		t.Cleanup(func() { l.Close() })
+		served := make(chan struct{})
+		t.Cleanup(func() { l.Close(); <-served })
 		go func() {
+			defer close(served)
+			var each sync.WaitGroup
+			defer each.Wait()
 			for {
 				c, err := l.Accept()
 				if err != nil {
 					return
 				}
 				t.Cleanup(func() { c.Close() })
-				go func() { _, _ = io.Copy(c, c) }()
+				each.Go(func() { _, _ = io.Copy(c, io.TeeReader(c, heard)) })
 			}
 		}()
 		return nil
 	}
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

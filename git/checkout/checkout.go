@@ -163,14 +163,10 @@ func (c clone) bring(ctx context.Context) error {
 	} else if beyond != "" {
 		all = append(all, one{"HEAD", c.branch})
 	}
-	left, err := c.left(ctx)
-	if err != nil {
-		return err
-	}
+	left, failed := c.left(ctx) // what was committed comes back all the same
 	if left != "" {
 		all = append(all, one{left, c.branch + git.Uncommitted})
 	}
-	var failed error
 	for _, b := range all {
 		err := c.push(ctx, b.from, b.to)
 		if err != nil && b.from == "HEAD" { // such as while a person has the branch checked out
@@ -204,6 +200,9 @@ func (c clone) left(ctx context.Context) (string, error) {
 	tree, err := c.do(ctx, own, "write-tree")
 	if err != nil {
 		return "", err
+	}
+	for _, who := range []string{"AUTHOR", "COMMITTER"} { // who is inside may have no name
+		own = append(own, "GIT_"+who+"_NAME=Cloister", "GIT_"+who+"_EMAIL=cloister@localhost")
 	}
 	return c.do(ctx, own, "commit-tree", "-p", "HEAD", "-m", "What was not committed in "+c.branch, tree)
 }

@@ -36,6 +36,7 @@ func TestOthers(t *testing.T) {
 	w.git("add", ".")
 	w.git("commit", "-qm", "start")
 	t.Run("another kernel", func(t *testing.T) { anotherKernel(t, w) })
+	t.Run("more files than may be open", func(t *testing.T) { moreFiles(t, w) })
 	t.Run("worktree", func(t *testing.T) { worktree(t, w) })
 	t.Run("devcontainer", func(t *testing.T) { devcontainer(t, w) })
 	t.Run("shim killed", func(t *testing.T) { shimKilled(t, w) })
@@ -97,6 +98,33 @@ func anotherKernel(t *testing.T, w *world) {
 	mended, err := os.ReadFile(filepath.Join(at, initrd))
 	if sum := sha256.Sum256(mended); err != nil || hex.EncodeToString(sum[:]) != initrd {
 		t.Errorf("the initrd is still another: %x, %v", sum, err)
+	}
+}
+
+// moreFiles: the server of files has one open for each that the guest has seen, up to the hard limit of whoever starts it. A
+// project that has more is read whole all the same. The soft limit is no bound: on most machines it is 1,024.
+func moreFiles(t *testing.T, w *world) {
+	const files = 1600
+	dir := filepath.Join(w.project, "many")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for n := range files {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(n)), []byte("x\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, within := range map[string]string{"ulimit -n 1300": "the hard limit", "ulimit -Sn 512": "the soft limit"} {
+		c := exec.CommandContext(t.Context(), "sh", append([]string{"-c", limit + `; exec "$@"`, "sh"},
+			slices.Concat([]string{binary, "run"}, machineFlags, []string{"--", "sh", "-c", "cat many/* | wc -l; ls -l many | wc -l"})...)...)
+		c.Dir, c.Env = w.project, w.env
+		out, err := c.CombinedOutput()
+		if err != nil || string(out) != fmt.Sprintf("%d\n%d\n", files, files+1) {
+			t.Errorf("%d files, and %s of %s: %q, %v", files, within, limit, out, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -61,6 +61,7 @@ func run(ctx context.Context) error {
 	if err := wire.Say(hello, wire.Word{Ready: true}); err != nil {
 		return err
 	}
+	go g.forget()
 	return g.serve(ctx)
 }
 

@@ -41,6 +41,9 @@ func runBox(ctx context.Context, r *report) error {
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
+	if o.Setup.Seen, err = seen(); err != nil {
+		return err
+	}
 	r.say("hello %s", wire.Protocol)
 	b := &box{o: o, head: headWithin, over: make(chan error, 8), gone: make(chan error, 2)}
 	stop, err := b.boot(ctx)

@@ -52,7 +52,7 @@ func serving(t *testing.T, view string) *driver {
 	t.Helper()
 	state := t.TempDir()
 	d := &driver{t: t, gone: make(chan error, 2)}
-	d.m = &machine{o: Order{Server: "/usr/lib/qemu/virtiofsd", View: view, State: state, Writable: []string{"/project"}}, gone: d.gone}
+	d.m = &machine{o: Order{Server: "/usr/lib/qemu/virtiofsd", View: view, State: state, Writable: []string{"/project"}, Setup: Setup{Seen: 1024}}, gone: d.gone}
 	t.Cleanup(func() {
 		d.m.end()
 		d.m.heard.Wait()

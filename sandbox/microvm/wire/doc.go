@@ -32,6 +32,7 @@ type Setup struct {
 	Terminal int    `json:"terminals"`
 	Engine   bool   `json:"engine"` // a private engine may be started, by
 	User     int    `json:"user"`   // whose commands are
+	Seen     uint64 `json:"seen"`   // how many files the server of the view may have open: one for each that was seen
 }
 
 // Run is a command.

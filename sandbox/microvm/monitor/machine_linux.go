@@ -112,7 +112,8 @@ func (m *machine) serve(ctx context.Context, at string) error {
 	return m.run(walled.Walls{Keep: serverCaps, Landlock: rules, Filter: filter},
 		[]string{m.o.Server, "--fd=3", "-f", "-o", "source=" + m.o.View, "-o", "sandbox=chroot", "-o", "cache=auto",
 			"-o", "timeout=0", "-o", "announce_submounts", "-o", "no_writeback", "-o", "no_xattr", "-o", "no_flock",
-			"-o", "no_posix_lock", "--rlimit-nofile=" + strconv.FormatUint(m.o.Setup.Seen, 10), "--thread-pool-size=0"}, m.null(), &m.said[1], socket)
+			"-o", "no_posix_lock", "--rlimit-nofile=" + strconv.FormatUint(m.o.Setup.Seen, 10), "--thread-pool-size=0"},
+		m.null(), &m.said[1], socket)
 }
 
 // mostSeen bounds the files that the server may have open, of which there is one for each that a guest's kernel knows.

@@ -214,7 +214,7 @@ func TestClusterAttacks(t *testing.T) {
 	}
 	rows = append(rows, c.gateKilled(t), c.interfaceLater(t, run))
 	if to := os.Getenv("CLOISTER_ATTACKS"); to != "" && !t.Failed() {
-		if err := os.WriteFile(to, []byte(attacksHead+strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(to, []byte(strings.Replace(attacksHead, "of one node.", "of one node on "+time.Now().UTC().Format("2 January 2006")+".", 1)+strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
 			t.Error(err)
 		}
 	}

@@ -105,7 +105,7 @@ func TestClusterTerminal(t *testing.T) {
 	if err := pty.Setsize(master, &pty.Winsize{Rows: 31, Cols: 97}); err != nil {
 		t.Fatal(err)
 	}
-	s := spec("sh", "-c", `trap '/bin/busybox stty size' WINCH; /bin/busybox stty size; read word; echo "got $word"
+	s := spec("sh", "-c", `trap '/bin/busybox stty size' WINCH; /bin/busybox stty size; while :; do read word && break; done; echo "got $word"
 /bin/busybox tty; while :; do read line && break; done; echo "line $line"; exit 6`)
 	got := &served{}
 	w := sandbox.Wiring{Stdin: slave, Stdout: slave, Stderr: slave, Arm: got.arm(t)}

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"cloister/sandbox/kubernetes"
 )
 
 // volume makes a volume of the node's with a claim that has it: this cluster has no controller that
@@ -47,18 +50,43 @@ func TestClusterVolume(t *testing.T) {
 	}
 	c.kubectl(text, "apply", "--filename=-")
 	c.volume("files")
+	c.volumeAdmitted()
 	d := c.driver()
 	for _, tt := range []struct{ script, want string }{
 		{"echo kept >/work/file && cat /work/file", "kept\n"}, {"cat /work/file && id -G", "kept\n1000\n"},
 	} {
 		o := c.run(d, spec("sh", "-c", tt.script), &served{}, "", nil)
 		if o.err != nil || o.stdout != tt.want {
-			t.Errorf("%s: %+v", tt.script, o)
+			t.Errorf("%s: %+v, %v", tt.script, o, o.err)
 		}
 	}
 	other := c.level
 	other.Volume = "theirs"
 	c.volumeRefused(other.Volume)
+}
+
+// volumeAdmitted waits until the policy that lets the claim pass rules, which takes the API server a moment.
+func (c *cluster) volumeAdmitted() {
+	c.t.Helper()
+	text, err := kubernetes.Described(c.level, spec("true"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var p object
+	if err := json.Unmarshal(text, &p); err != nil {
+		c.t.Fatal(err)
+	}
+	for {
+		out, err := c.create(p)
+		if err == nil {
+			return
+		}
+		select {
+		case <-c.t.Context().Done():
+			c.t.Fatalf("the claim is not let pass: %v\n%s", err, out)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 func (c *cluster) volumeRefused(claim string) {

@@ -46,7 +46,7 @@ func TestFill(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(s.Shown(), name)
-	run := func() error { return exec.Command(file).Run() }
+	run := func() error { return exec.CommandContext(t.Context(), file).Run() }
 	if err := run(); !errors.Is(err, unix.ENOEXEC) || standin.Filled(file) {
 		t.Fatalf("an empty one is executed: %v", err)
 	}

@@ -50,8 +50,15 @@ func (r Remote) sends() []string {
 	return []string{"--upload-pack=" + sender}
 }
 
+// OwnsBranch reports whether a session of a name has a branch by which its commits come back, and which none of another
+// session's beside its own is called.
+func OwnsBranch(name string) bool {
+	return plainRef(branches+name) && !strings.HasSuffix(name, Uncommitted) && !strings.HasSuffix(name, Kept)
+}
+
 // MayBring reports whether an update is one by which a session of a name brings its commits back.
 func (u *Update) MayBring(name string) bool {
 	end, own := strings.CutPrefix(u.Ref, branches+name)
-	return own && plainRef(u.Ref) && u.New != zero && slices.Contains([]string{"", Uncommitted, Kept}, end)
+	return own && OwnsBranch(name) && plainRef(u.Ref) && u.New != zero &&
+		slices.Contains([]string{"", Uncommitted, Kept}, end)
 }

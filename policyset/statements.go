@@ -113,7 +113,8 @@ func Holds(s *policy.Snapshot, accepted, closed []string) error {
 		}
 		why := st.Why
 		if st.Hold == policy.InView {
-			why = cmp.Or(st.Why, "the view that was made does not keep it: the policy has changed meanwhile")
+			why = cmp.Or(st.Why,
+				"the view that was made does not keep it: it is another one's, or the policy has changed meanwhile")
 		}
 		text := st.Origin.String() + ": " + verbOf(st.Effect) + " of " + strings.Join(st.Actions, ", ") +
 			" is not enforced: " + why

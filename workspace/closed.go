@@ -121,6 +121,12 @@ func (v *closing) path(c Closed) (why string) {
 	if lies := v.liesIn(c, o); lies != "" {
 		return "the cloister's own " + lies + " lies in it"
 	}
+	if o.Unseen && v.bindOf(c.Path) == nil && !v.owned(c.Path) {
+		if o.Judged {
+			return ""
+		}
+		return "it is of an image whose files are not seen on this host; those of an image of cloister image list are"
+	}
 	guest, writable, there := v.find(c.Path, o)
 	switch {
 	case guest == "" && there:

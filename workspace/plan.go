@@ -62,6 +62,9 @@ type Options struct {
 	Unprotected bool
 	Closed      []Closed // paths that policies close
 	Root        string   // the image's root folder; empty for the host's own system
+	// Unseen says that the system is an image that lies nowhere on this host; Judged that the kernel keeps what
+	// is closed of it.
+	Unseen, Judged bool
 }
 
 // Uppers are where overlays keep what is written. A nil Project or Git is kept in memory;

@@ -15,6 +15,7 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/cmd/cloister/overlays"
 	"cloister/config"
+	"cloister/git"
 	"cloister/guardian/folders"
 	"cloister/host/resolve"
 	"cloister/hostexec/hostrules"
@@ -293,6 +294,9 @@ func clonable(f *runFlags, p workspace.Project) error {
 		return no("no branch is checked out, and a clone begins with one", "git switch BRANCH")
 	case f.Branch != "":
 		return no("its branch is cloister/NAME, and -b makes a worktree here", "leave -b out, and name it: --name NAME")
+	case f.Name != "" && !git.OwnsBranch(f.Name):
+		return no("cloister/"+f.Name+" is no branch of its own: git does not take the name, or another session's commits "+
+			"could be called so", "another --name NAME")
 	case f.NoNetwork:
 		return no("the clone comes by the gate", "leave --no-network out: policy refuses all else")
 	}

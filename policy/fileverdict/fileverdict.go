@@ -134,6 +134,15 @@ func In(list []policy.Statement, project string) []policy.Statement {
 	return list
 }
 
+// Hides tells what of a project, by its path below it, a view of these statements shows empty.
+func Hides(list []policy.Statement, project string) func(rel string) bool {
+	list = In(list, project)
+	return func(rel string) bool {
+		at := path.Join(project, rel)
+		return slices.ContainsFunc(list, func(st policy.Statement) bool { return closes(&st, at, Read) })
+	}
+}
+
 func by(st *policy.Statement, effect policy.Effect, reason string) Outcome {
 	return Outcome{Effect: effect, Rule: st.Rule, Origin: st.Origin, Reason: reason}
 }

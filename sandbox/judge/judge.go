@@ -110,7 +110,8 @@ func list(p *lsm.Policy, permits sandbox.Permits) {
 	if permits.Programs {
 		p.Permit &^= lsm.Exec | lsm.Code
 		for _, at := range libraries {
-			p.Rules = append(p.Rules, lsm.Rule{Path: at, Permit: lsm.Code, Maybe: true})
+			// Those to which a system's links lead are in the list themselves; a devcontainer's volume is a link too.
+			p.Rules = append(p.Rules, lsm.Rule{Path: at, Permit: lsm.Code, Maybe: true, Straight: true})
 		}
 	}
 	for _, at := range sandbox.Own() {

@@ -28,6 +28,7 @@ type Judge struct {
 	session  session
 	reported chan struct{} // closed when the last event was reported
 	root     sandbox.Root  // where the host has the box's own files
+	pid      int           // whose view the paths are of
 
 	mu    sync.Mutex
 	names map[string]string // of rules, by their paths
@@ -204,7 +205,7 @@ func (k *Kernel) Begin(
 	if err := absent(session.Apply(pid, p), s); err != nil {
 		return nil, errors.Join(err, session.Close())
 	}
-	j := &Judge{session: session, names: names, reported: make(chan struct{}), root: s.Root}
+	j := &Judge{session: session, names: names, reported: make(chan struct{}), root: s.Root, pid: pid}
 	go j.watch(newTeller(tell), lost)
 	return j, nil
 }
@@ -213,6 +214,9 @@ func (k *Kernel) Begin(
 // ones rule on in whole.
 func (j *Judge) Apply(s sandbox.Spec) error {
 	s.Root = j.root
+	if err := Lasting(j.pid, s); err != nil {
+		return err // no view covers what is new
+	}
 	p, names := policyOf(s)
 	for i := range p.Rules {
 		p.Rules[i].Maybe = p.Rules[i].Maybe || p.Rules[i].Own // the view covers it

@@ -230,8 +230,11 @@ func (s *Set) shim(r *running, agent *session.Shim, env []string, null *os.File)
 		Isolation: agent.Request.Isolation, Mode: agent.Request.Mode, Workspace: "none",
 		Command: argv(m.Service), Image: m.Root.ID,
 		Allow: agent.Request.Allow, Deny: agent.Request.Deny, Network: true, Cedar: agent.Request.Cedar,
-		Projects: agent.Request.Projects, Accepted: agent.Request.Accepted, Closed: agent.Request.Closed,
+		Projects: agent.Request.Projects, Accepted: agent.Request.Accepted, Reports: agent.Request.Reports,
 		ShimPID: agent.Request.ShimPID, Beside: true,
+	}
+	if request.Reports { // what a mode reports is kept by no view, the agent's neither
+		request.Closed = agent.Request.Closed
 	}
 	limits := agent.Limits.Least(sandbox.Limits{Memory: m.Memory, CPUs: m.CPUs, Pids: m.Pids})
 	peers := m.peers

@@ -32,6 +32,8 @@ func (p *Plan) close(o Order, f Facts) error {
 	if len(list) > 0 || o.mode(f) != policy.Enforce.String() {
 		p.load(o, f, list)
 	}
+	p.View.Unseen = f.Root.Dir == "" && (f.Root.ID != "" || f.Elsewhere)
+	p.View.Judged = p.Judge != nil
 	p.keep(o, f, list)
 	return nil
 }

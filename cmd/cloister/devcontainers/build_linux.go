@@ -10,6 +10,9 @@ import (
 	"cloister/devcontainer"
 	"cloister/devcontainer/features"
 	"cloister/devcontainer/metadata"
+	"cloister/policy"
+	"cloister/policy/fileverdict"
+	"cloister/policyset"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/image"
 	"cloister/session/beside"
@@ -125,7 +128,20 @@ func (a *Commands) hiddenOf(l lookedAt) (func(rel string, dir bool) bool, error)
 	if err != nil {
 		return nil, err
 	}
-	return protect.Hidden(string(l.project.Root), words.Config.Filesystem.Hide, words.Outer)
+	hides, err := protect.Hidden(string(l.project.Root), words.Config.Filesystem.Hide, words.Outer)
+	if err != nil {
+		return nil, err
+	}
+	_, sources, err := a.Load()
+	if err != nil {
+		return nil, err
+	}
+	list, err := policy.FileStatements(policyset.CedarFiles(sources))
+	if err != nil {
+		return nil, fmt.Errorf("read policy: %w", err)
+	}
+	forbids := fileverdict.Hides(list, string(l.project.Root))
+	return func(rel string, dir bool) bool { return hides(rel, dir) || forbids(rel) }, nil
 }
 
 // settingsOf are those by which a devcontainer's project is run.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/cgroup"
+	"cloister/internal/realpath"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
 )
@@ -59,10 +60,16 @@ func Begin(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, c Container, l
 	if err != nil {
 		return nil, unjudged(err.Error())
 	}
-	if err := c.lasting(s); err != nil {
+	if err := judge.Lasting(c.PID, s); err != nil {
 		return nil, err
 	}
+	seen := s.Root.Dir != "" // by who made the view
 	s.Root.Dir = sandbox.HostPath(c.root())
+	if s.Root.Dir == judge.Nowhere && !seen {
+		if err := unseen(s); err != nil {
+			return nil, err
+		}
+	}
 	return w.Judge(ctx, group, c.PID, s, func(why error) {
 		lost(errors.Join(why, end(group)))
 	})
@@ -171,39 +178,17 @@ func (c Container) root() string {
 	return judge.Nowhere
 }
 
-// passing are file systems whose server may give an old name a new inode, which would be without its label.
-var passing = map[int64]string{
-	unix.FUSE_SUPER_MAGIC: "FUSE", unix.NFS_SUPER_MAGIC: "NFS", unix.V9FS_MAGIC: "9p", unix.SMB2_SUPER_MAGIC: "SMB",
-	unix.CIFS_SUPER_MAGIC: "SMB", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_FS_MAGIC: "AFS",
-}
-
-// lasting refuses a rule that the kernel alone would keep, of an object whose inode does not stay.
-func (c Container) lasting(s sandbox.Spec) error {
-	top, err := unix.Open("/proc/"+strconv.Itoa(c.PID)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("start docker: look at the container's files: %w", err)
-	}
-	defer unix.Close(top)
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+// unseen refuses a rule of an image whose files neither the view nor the kernel's judge could find.
+func unseen(s sandbox.Spec) error {
 	for _, j := range s.Judged {
-		if j.Covered {
-			continue
-		}
-		fd, err := unix.Openat2(top, string(j.Path), &how)
-		if err != nil {
-			continue // what the kernel cannot judge for that is refused by its judge
-		}
-		var st unix.Statfs_t
-		err = unix.Fstatfs(fd, &st)
-		unix.Close(fd)
-		if err != nil {
-			return fmt.Errorf("start docker: look at %s: %w", j.Path, err)
-		}
-		if kind := passing[int64(st.Type)]; kind != "" {
+		shown := slices.ContainsFunc(s.Binds, func(b sandbox.Bind) bool {
+			return realpath.Inside(string(j.Path), string(b.Target))
+		})
+		if j.Covered && !shown {
 			return &sandbox.Unsupported{
 				Guarantee: "the rule " + j.Rule,
-				Reason:    fmt.Sprintf("start docker: %s lies on %s, whose files do not keep their inodes", j.Path, kind),
-				Fix:       "have it lie on a file system of this machine, or take the statement out",
+				Reason:    fmt.Sprintf("start docker: the engine mounts the image where %s is not seen", j.Path),
+				Fix:       "use an image of cloister image list, or take the statement out",
 			}
 		}
 	}

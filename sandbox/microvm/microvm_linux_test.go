@@ -315,6 +315,6 @@ c, _ = l.accept(); print(c.recv(9).decode()); c.sendall(b"back")'`)
 	{"what QEMU and the server may", walls},
 	{"many connections", manyConnections},
 	{"a guest whose root floods its console", flooded},
-	{"a guest that has more files open than the server may open", manyFiles},
+	{"a guest that makes files with long names", manyFiles},
 	{"a guest whose root serves the payload", broken},
 }

@@ -21,7 +21,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
-	"math/rand"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,7 +125,7 @@ func count(is bool) int {
 // for the shortest chain. The beginnings are the same each time.
 func (m matrix) order(tries int) (back, levels int) {
 	back = m.arrows() + 1
-	random := rand.New(rand.NewSource(1))
+	random := rand.New(rand.NewPCG(1, 0))
 	for range tries {
 		o := random.Perm(len(m))
 		for m.improve(o) {

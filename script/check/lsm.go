@@ -10,7 +10,7 @@ import (
 // lsm has the tests of kernel/lsm run in guests whose kernels load programs for their
 // security hooks, compiles its objects again, and keeps what the guests said.
 func (r *runner) lsm() {
-	if !r.rootOnly("the kernel's judge") {
+	if !r.rootOnly("the kernel's judge") || !r.machine.installQuietly("dockerd", "docker.io") {
 		return
 	}
 	r.check("the kernel's judge", func(out io.Writer) error {
@@ -21,7 +21,7 @@ func (r *runner) lsm() {
 		return r.run(out, cmd{
 			words: []string{"go", "test", "-p=1", "-count=1", "-v", "-run=^Test(Guest|WeakKernels|Cost|Objects.*)$", "./kernel/lsm", "./cmd/cloister/lsmtest"},
 			env: []string{"CGO_ENABLED=0", "CLOISTER_LSM_KERNELS=" + strings.Join(foldersIn(folders.String()), ":"),
-				"CLOISTER_LSM_REPORT=testdata", "CLOISTER_TEST_NEEDS=qemu clang"},
+				"CLOISTER_LSM_REPORT=testdata", "CLOISTER_TEST_NEEDS=qemu clang docker"},
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -197,7 +198,7 @@ func (e *host) image(name string) {
 	add(tar.Header{Name: "image/tools/busybox", Mode: 0o755}, busybox)
 	add(tar.Header{Name: "image/secret", Mode: 0o644}, []byte("image secret\n"))
 	add(tar.Header{Typeflag: tar.TypeLink, Name: "image/also", Linkname: "image/secret", Mode: 0o644}, nil)
-	for _, to := range strings.Fields("sh cat cp ln mv rm echo sleep mount") {
+	for to := range strings.FieldsSeq("sh cat cp ln mv rm echo sleep mount") {
 		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + to, Linkname: "busybox", Mode: 0o777}, nil)
 	}
 	if err := w.Close(); err != nil {
@@ -229,9 +230,7 @@ func (e *host) container(session string) string {
 func (e *host) execute(id string, more map[string]any, words ...string) string {
 	e.t.Helper()
 	body := map[string]any{"Cmd": words, "AttachStdout": true, "AttachStderr": true, "Tty": true}
-	for k, v := range more {
-		body[k] = v
-	}
+	maps.Copy(body, more)
 	var made struct{ ID string }
 	if out := e.call("POST", "/containers/"+id+"/exec", body, &made); made.ID == "" {
 		return out

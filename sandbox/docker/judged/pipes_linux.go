@@ -86,7 +86,7 @@ func drain(to, from *os.File) {
 		room, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
 		for err == nil && room > 0 {
 			var n int
-			if n, err = unix.Read(int(fd), buffer[:min(room, len(buffer))]); err == syscall.EINTR {
+			if n, err = unix.Read(int(fd), buffer[:min(room, len(buffer))]); errors.Is(err, syscall.EINTR) {
 				err = nil
 				continue
 			}

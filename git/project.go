@@ -62,3 +62,6 @@ func (u *Update) MayBring(name string) bool {
 	return own && OwnsBranch(name) && plainRef(u.Ref) && u.New != zero &&
 		slices.Contains([]string{"", Uncommitted, Kept}, end)
 }
+
+// brought is the name in a depot of what came last to a ref of a project by way of that.
+func brought(ref string) string { return "refs/brought/" + strings.TrimPrefix(ref, "refs/") }

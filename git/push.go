@@ -258,6 +258,9 @@ func (o *pushing) keep(ctx context.Context, done []Update) error {
 			fmt.Fprintf(&b, "delete %s\n", u.Ref)
 		} else {
 			fmt.Fprintf(&b, "update %s %s\n", u.Ref, u.New)
+			if o.d.remote.project {
+				fmt.Fprintf(&b, "update %s %s\n", brought(u.Ref), u.New)
+			}
 		}
 	}
 	_, err = o.d.local(ctx, strings.NewReader(b.String()), "update-ref", "--stdin")

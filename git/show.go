@@ -113,6 +113,10 @@ func (o *pushing) look(ctx context.Context, u *Update) error {
 	if err := o.compare(ctx, u); err != nil {
 		return err
 	}
+	if u.Force && o.d.remote.project {
+		was, err := o.git(ctx, "rev-parse", "--verify", "--quiet", brought(u.Ref))
+		u.Own = err == nil && strings.TrimSpace(was) == u.Old
+	}
 	if err := o.commits(ctx, u); err != nil {
 		return err
 	}

@@ -89,6 +89,7 @@ type Update struct {
 	// What it would do, filled in when the objects are there.
 	Force       bool     // commits or a tag of the remote would be lost
 	Lost        int      // how many commits
+	Own         bool     // and all that would be lost came by here before
 	Fresh       int      // how many come
 	Commits     []Commit // newest first, at most MaxCommits
 	Files       []File   // at most MaxFiles

@@ -108,6 +108,11 @@ func (a *app) shim(ctx context.Context, f *runFlags, argv []string) (_ *session.
 			return nil, dirs, err
 		}
 	}
+	if f.Workspace == string(config.WorkspaceGit) { // by the project's word
+		if err := clonable(f, project); err != nil {
+			return nil, dirs, err
+		}
+	}
 	driver, root := g.driver, g.root
 	facts := a.facts(ctx, dirs, host, words, sources, root)
 	facts.Project, facts.Isolation = string(project.Root), driver.Name()

@@ -71,6 +71,9 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 		if !u.MayBring(w.s.Info.Name) {
 			return fmt.Errorf("%s: of this session comes back the branch %s alone", u.Ref, git.ProjectBranch(w.s.Info.Name))
 		}
+		if u.Force && !u.Own {
+			return fmt.Errorf("%s has commits that no session brought, and they would be lost", u.Ref)
+		}
 	}
 	w.line = strings.Join(lines, "; ")
 	if sum := w.s.brought.Add(p.Bytes); sum > maxBrought {

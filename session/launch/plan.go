@@ -217,6 +217,9 @@ func (p *Plan) view(o Order, f Facts) error {
 		}
 	}
 	p.View.Hide = slices.Concat(p.View.Hide, o.Hide)
+	if len(p.View.Hide) > 0 && o.Workspace == string(config.WorkspaceGit) {
+		p.Notices = append(p.Notices, "cloister: filesystem.hide: a clone has what is committed, also of what is hidden")
+	}
 	p.View.Protect = slices.Concat(p.View.Protect, o.Protect)
 	return nil
 }

@@ -208,7 +208,8 @@ func (h *Host) Has(id string) bool {
 }
 
 // settleRows strikes the rows of sandboxes that an earlier server of this place had and that are
-// gone, and ends those that became another server's.
+// gone, gives up those that it had taken over from a lost one and may not have come to record, and ends those that
+// became another server's.
 func (h *Host) settleRows(ctx context.Context) error {
 	if h.Shared == nil {
 		return nil
@@ -217,14 +218,19 @@ func (h *Host) settleRows(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
+	var lost []database.Row
 	for _, row := range list {
-		if h.Has(row.ID) { // one whose end failed is struck when it is over
-			continue
-		}
-		if err := h.strike(ctx, row.ID); err != nil {
-			return err
+		switch {
+		case row.Lost:
+			lost = append(lost, row)
+		case h.Has(row.ID): // one whose end failed is struck when it is over
+		default:
+			if err := h.strike(ctx, row.ID); err != nil {
+				return err
+			}
 		}
 	}
+	h.TakenOver(ctx, lost)
 	return h.Lapsed(ctx, list)
 }
 

@@ -64,9 +64,9 @@ func TestOpenLeavesNoMount(t *testing.T) {
 	}
 	var judged atomic.Bool
 	var all sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		all.Go(func() {
-			for range 5 {
+			for range 2 {
 				if k, err := Open(); err == nil { // this kernel judges: the file system is wanted
 					judged.Store(true)
 					_ = k.Close()

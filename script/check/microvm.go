@@ -35,7 +35,8 @@ func (r *runner) microvm() {
 		})
 	}
 	test("machines", "^Test(Machine.*|Refusals|Status)$", "./sandbox/microvm")
+	test("raw requests to the server of files", "^TestFrames$", "./sandbox/microvm/monitor")
 	test("layers left out", "^TestWithout$", "-tags=cloister_layeroff", "./sandbox/microvm")
 	test("the driver's suite", "^TestConformance$", "./sandbox/microvm")
-	test("the product on machines", "^Test(Product|Compose)$", "./cmd/cloister/machinetest")
+	test("the product on machines", "^Test(Product|Others|Compose)$", "./cmd/cloister/machinetest")
 }

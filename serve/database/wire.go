@@ -11,7 +11,7 @@ import (
 const Service = "Database"
 
 // Schema is the version of the tables that this program works with.
-const Schema = 2
+const Schema = 3
 
 // Server is the caller: a server's place, and which of its processes.
 type Server struct {
@@ -25,6 +25,8 @@ type Row struct {
 	Tenant string          `json:"tenant"`
 	Owner  string          `json:"owner,omitempty"`
 	Record json.RawMessage `json:"record"`
+	// Lost says that it was another server's, which was out of touch, and is there to be given up.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Kind is why a call was not carried out.

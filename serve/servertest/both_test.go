@@ -62,7 +62,7 @@ func TestOnPostgres(t *testing.T) {
 	p := needs.NewPostgres(t)
 	suite(t, p.Database)
 	for name, f := range map[string]func(world, *needs.Postgres){
-		"two servers": twoServers, "a lost server": lostServer, "hostile rows": hostileRows, "out of touch": outOfTouch, "configurations": configurations,
+		"two servers": twoServers, "a lost server": lostServer, "lost twice": lostTwice, "hostile rows": hostileRows, "out of touch": outOfTouch, "configurations": configurations,
 	} {
 		address := p.Database(strings.ReplaceAll(name, " ", "_"))
 		t.Run(name, func(t *testing.T) { f(world{t, address}, p) })
@@ -269,6 +269,29 @@ func lostServer(w world, p *needs.Postgres) {
 	eventually(t, "a server that is back keeps what others gave up", func() bool { return len(sessions(dirA)) == 0 })
 	if got := again.ids(w, "acme"); !slices.Equal(got, []string{kept.Record().ID}) {
 		t.Errorf("listed %v", got)
+	}
+}
+
+// lostTwice: a server that is killed after it was given a lost one's, and before it recorded them, records them when it is
+// back.
+func lostTwice(w world, p *needs.Postgres) {
+	t, dirA, dirB := w.t, w.t.TempDir(), w.t.TempDir()
+	a, b := w.open(dirA), w.open(dirB)
+	acme, _ := addTenant(t, a.tables, "acme", quiet(20))
+	for range 3 {
+		a.create(w, acme)
+	}
+	a.close()
+	p.Do("lost_twice", "update cloister_servers set lease_until = now() - interval '1 hour' where id = '"+a.shared.ID()+"'; "+
+		"update cloister_servers set in_touch_since = now() - interval '1 hour' where id <> '"+a.shared.ID()+"'")
+	if rows, err := b.shared.TakeOver(t.Context()); err != nil || len(rows) != 3 { // the control: they are its own now
+		t.Fatal(rows, err)
+	}
+	b.close()
+	b = w.open(dirB)
+	eventually(t, "what was given up is listed", func() bool { return len(b.ids(w, "acme")) == 0 })
+	if n := lines(filepath.Join(dirB, "record"), "lost"); n != 3 {
+		t.Errorf("%d of 3 were recorded as lost", n)
 	}
 }
 

@@ -283,7 +283,7 @@ func (m *methods) Leave(in database.Struck, out *database.Done) error {
 }
 
 // columns are those of a row.
-const columns = "select id, tenant, owner, record from cloister_sandboxes"
+const columns = "select id, tenant, owner, record, lost from cloister_sandboxes"
 
 // Mine gives the rows of a server.
 func (m *methods) Mine(in database.Ask, out *database.Rows) error {
@@ -320,8 +320,8 @@ func (m *methods) TakeOver(in database.Ask, out *database.Rows) error {
 		out.Rows, err = rows(ctx, tx, `with gone as (
 				select id from cloister_servers where id <> $1 and lease_until < clock_timestamp()
 				for update skip locked
-			) update cloister_sandboxes s set owner = $1 from gone where s.owner = gone.id
-			returning s.id, s.tenant, s.owner, s.record`, in.Place)
+			) update cloister_sandboxes s set owner = $1, lost = true from gone where s.owner = gone.id
+			returning s.id, s.tenant, s.owner, s.record, s.lost`, in.Place)
 		if err != nil {
 			return err
 		}
@@ -360,7 +360,7 @@ func rows(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]databas
 	for list.Next() {
 		var r database.Row
 		var record []byte
-		if err := list.Scan(&r.ID, &r.Tenant, &r.Owner, &record); err != nil {
+		if err := list.Scan(&r.ID, &r.Tenant, &r.Owner, &record, &r.Lost); err != nil {
 			return nil, err
 		}
 		r.Record = record

@@ -43,6 +43,8 @@ create index on cloister_sandboxes (owner);
 `, `
 alter table cloister_tenants add column config text not null default '';
 alter table cloister_servers add column in_touch_since timestamptz not null default now();
+`, `
+alter table cloister_sandboxes add column lost boolean not null default false;
 `}
 
 // lockOfSchema is the advisory lock of who changes the tables.

@@ -4,9 +4,9 @@ case $1 in
 begin)
 	shift
 	mkdir -p e
-	rm -f e/pid e/x/containerd/containerd.pid
+	rm -f e/pid engine/x/containerd/containerd.pid
 	TMPDIR=/tmp setsid dockerd "$@" --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
-		--data-root $WORK/e/root --exec-root $WORK/e/x --pidfile $WORK/e/pid -H unix://$WORK/e/sock >>e/log 2>&1 </dev/null &
+		--data-root $WORK/engine/root --exec-root $WORK/engine/x --pidfile $WORK/e/pid -H unix://$WORK/e/sock >>e/log 2>&1 </dev/null &
 	for try in $(seq 600); do
 		curl -s --unix-socket e/sock http://engine/_ping | grep -q OK && exit 0
 		kill -0 $! || break
@@ -30,7 +30,7 @@ sessions)
 	done
 	;;
 kill)
-	pid=$(cat e/pid) under=$(cat e/x/containerd/containerd.pid) && kill -$2 $pid || exit 1
+	pid=$(cat e/pid) under=$(cat engine/x/containerd/containerd.pid) && kill -$2 $pid || exit 1
 	for try in $(seq 200); do
 		[ -d /proc/$pid ] || [ -d /proc/$under ] || exit 0
 		sleep 0.1
@@ -48,7 +48,7 @@ empty)
 	;;
 end)
 	sh engine.sh kill TERM
-	awk -v at="$WORK/e/" 'index($5, at) == 1 {print $5}' /proc/self/mountinfo | sort -r | while read -r at; do umount "$at"; done
-	rm -rf e root
+	awk -v at="$WORK/engine/" 'index($5, at) == 1 {print $5}' /proc/self/mountinfo | sort -r | while read -r at; do umount "$at"; done
+	rm -rf e engine root
 	;;
 esac

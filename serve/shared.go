@@ -207,9 +207,8 @@ func (h *Host) Has(id string) bool {
 	return h.byID[id] != nil
 }
 
-// settleRows strikes the rows of sandboxes that an earlier server of this place had and that are
-// gone, gives up those that it had taken over from a lost one and may not have come to record, and ends those that
-// became another server's.
+// settleRows strikes the rows of sandboxes that an earlier server of this place had and that are gone, gives up
+// those that it had taken over and may not have recorded, and ends those that became another server's.
 func (h *Host) settleRows(ctx context.Context) error {
 	if h.Shared == nil {
 		return nil

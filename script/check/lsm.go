@@ -19,7 +19,7 @@ func (r *runner) lsm() {
 			return err
 		}
 		return r.run(out, cmd{
-			words: []string{"go", "test", "-p=1", "-count=1", "-v", "-run=^Test(Guest|WeakKernels|Cost|Objects.*)$", "./kernel/lsm", "./cmd/cloister/lsmtest"},
+			words: []string{"go", "test", "-p=1", "-count=1", "-v", "-timeout=40m", "-run=^Test(Guest|WeakKernels|Cost|Objects.*)$", "./kernel/lsm", "./cmd/cloister/lsmtest"},
 			env: []string{"CGO_ENABLED=0", "CLOISTER_LSM_KERNELS=" + strings.Join(foldersIn(folders.String()), ":"),
 				"CLOISTER_LSM_REPORT=testdata", "CLOISTER_TEST_NEEDS=qemu clang docker"},
 		})

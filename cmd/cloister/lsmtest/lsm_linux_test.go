@@ -37,14 +37,39 @@ func TestMain(m *testing.M) {
 		os.Exit(needs.Cloister(m, &binary))
 	case os.Getenv("CLOISTER_GUEST") == "":
 		os.Exit(m.Run()) // all are skipped
+	case os.Getpid() != 1:
+		os.Exit(m.Run())
 	}
-	if err := setUp(); err != nil {
+	if code, err := first(); err != nil {
 		fmt.Println("@@ set up the guest:", err)
 	} else {
-		fmt.Printf("@@ ended %d\n", m.Run())
+		fmt.Printf("@@ ended %d\n", code)
 	}
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// first is the guest's first process: it has the tests run in another one, and waits for whatever is left to
+// it, as a system's does. A namespace of processes does not end before what is left of it was waited for.
+func first() (code int, err error) {
+	if err := setUp(); err != nil {
+		return 0, err
+	}
+	tests, err := os.StartProcess("/proc/self/exe", os.Args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case pid == tests.Pid:
+			return status.ExitStatus(), nil
+		}
+	}
 }
 
 // setUp makes a root that can be left, as the first one of a kernel cannot.

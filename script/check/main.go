@@ -123,7 +123,7 @@ func (r *runner) everything() {
 	var others []job
 	r.timed("tests that drive the product", func() { others, _ = r.driving(true, true) }) // a failure counts
 	rest := []func(){func() {
-		r.timed("other tests", func() { r.inOrder(others, othersAtOnce) })
+		r.timed("other tests", func() { r.inOrder(others, besideAtOnce) })
 	}}
 	for _, name := range besideRest {
 		rest = append(rest, func() { r.parts([]string{name}) })

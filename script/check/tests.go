@@ -19,6 +19,7 @@ const module = "cloister"
 const (
 	drivingAtOnce = 3
 	othersAtOnce  = 4
+	besideAtOnce  = 3 // beside containers and attacks
 	parallel      = "-test.parallel=4"
 )
 

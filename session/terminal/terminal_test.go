@@ -339,7 +339,7 @@ func TestQuestionsAreAnsweredOnce(t *testing.T) {
 // TestSlowTerminal is one that does not read: neither the program nor the
 // others wait for it.
 func TestSlowTerminal(t *testing.T) {
-	p := run(t, small, "sh", "-c", `read x; seq 1 200000; echo done; read x`)
+	p := run(t, small, "sh", "-c", `read x; seq 1 70000; echo done; read x`)
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: p.path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

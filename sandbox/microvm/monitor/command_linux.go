@@ -112,10 +112,16 @@ func (b *box) command(r *report, c Command, std [3]*os.File, said <-chan wire.Wo
 
 func sizeOfFiles(c Command, std [3]*os.File) (wire.Word, bool) {
 	for i, is := range c.Terminal {
-		if is {
-			if size, err := unix.IoctlGetWinsize(int(std[i].Fd()), unix.TIOCGWINSZ); err == nil {
-				return wire.Word{Rows: max(size.Row, 1), Cols: size.Col}, true
-			}
+		if !is {
+			continue
+		}
+		raw, err := std[i].SyscallConn() // its output may have ended, and have closed it
+		if err != nil {
+			continue
+		}
+		var size *unix.Winsize
+		if raw.Control(func(fd uintptr) { size, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) }) == nil && err == nil {
+			return wire.Word{Rows: max(size.Row, 1), Cols: size.Col}, true
 		}
 	}
 	return wire.Word{}, false

@@ -37,13 +37,18 @@ func roomOf(path string) (room, error) {
 
 // watchDisk tells the person once when the disk of the project runs full while the
 // command lives. There is no quota for it: what the agent writes is the project,
-// and what fills the disk that the record is on lets nothing go out any more.
-func (s *Shim) watchDisk(ctx context.Context) (wait func()) {
+// and what fills the disk that the record is on lets nothing go out any more. It looks at once, so that what
+// was full before the command is not said to be the command's doing.
+func (s *Shim) watchDisk() (watch func(context.Context) (wait func())) {
 	path := string(s.Project.Root)
 	before, err := roomOf(path)
 	if err != nil || before.low || s.Notify == nil || s.View.None || s.View.Overlay {
-		return func() {}
+		return func(context.Context) func() { return func() {} }
 	}
+	return func(ctx context.Context) func() { return s.tellOfDisk(ctx, path) }
+}
+
+func (s *Shim) tellOfDisk(ctx context.Context, path string) (wait func()) {
 	tell := func() (full bool) {
 		now, err := roomOf(path)
 		if err != nil || !now.low {

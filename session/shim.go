@@ -189,6 +189,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	tell := func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }
 	var kernel judging
+	watchDisk := s.watchDisk() // a command may fill it before anything else here goes on
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
 		Ask: func(ctx context.Context, q sandbox.FileQuestion) error {
@@ -219,7 +220,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if s.Running != nil {
 		s.Running()
 	}
-	disk, looked := s.watchDisk(ctx), s.lookBefore(ctx, pending, view)
+	disk, looked := watchDisk(ctx), s.lookBefore(ctx, pending, view)
 	// The end has been reported, the stubs are gone: once, as soon as it is known.
 	var once sync.Once
 	var endErr, reviewErr error

@@ -50,8 +50,8 @@ func pr22() escape.Case {
 				return append(out, found("the guardian runs", false, "%s", res.Stderr))
 			}
 			for name, script := range map[string]string{
-				"bytes": "cat /dev/zero >fill; echo full $?; sleep 600",
-				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 600",
+				"bytes": "cat /dev/zero >fill; echo full $?; sleep 60",
+				"files": "i=0; while true; do true >f$i || break; i=$((i+1)); done 2>/dev/null; echo full $i; sleep 60",
 			} {
 				res := fill(name, script)
 				out = append(out,

@@ -55,13 +55,13 @@ var parts = []part{
 }
 
 // The plan of a run without arguments. What needs processors only runs at the lowest
-// priority beside what mostly waits: first the tests that drive the product, then the others
-// beside containers and attacks. What measures time runs alone at the end. The bench in its
+// priority beside what mostly waits: first the tests that drive the product, then the others and
+// the attacks beside containers. What measures time runs alone at the end. The bench in its
 // short form measures nothing: it shows that it works.
 var (
-	background = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
-	besideRest = []string{"docker", "escape", "bench"}
-	alone      = []string{"start"}
+	background    = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
+	besideWaiting = []string{"escape", "docker", "bench"}               // attacks after the other tests
+	alone         = []string{"start"}
 )
 
 func main() {
@@ -122,13 +122,10 @@ func (r *runner) everything() {
 	})
 	var others []job
 	r.timed("tests that drive the product", func() { others, _ = r.driving(true, true) }) // a failure counts
-	rest := []func(){func() {
+	together(func() {
 		r.timed("other tests", func() { r.inOrder(others, besideAtOnce) })
-	}}
-	for _, name := range besideRest {
-		rest = append(rest, func() { r.parts([]string{name}) })
-	}
-	together(rest...)
+		r.parts(besideWaiting[:1])
+	}, func() { r.parts(besideWaiting[1:2]) }, func() { r.parts(besideWaiting[2:]) })
 	beside.Wait()
 	r.again()
 	r.parts(alone)

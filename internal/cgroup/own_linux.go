@@ -48,33 +48,40 @@ func Own() (string, error) { return ownOf("") }
 
 // PathOf is the group of version 2 that a process is in, as this process sees it.
 func PathOf(pid int) (string, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	path, found, err := joined(strconv.Itoa(pid), "")
 	if err != nil {
 		return "", fmt.Errorf("find control group: %w", err)
 	}
-	for controllers, path := range memberships(text) {
-		if controllers == "" {
-			return path, nil
-		}
+	if !found {
+		return "", fmt.Errorf("process %d is in no control group of version 2", pid)
 	}
-	return "", fmt.Errorf("process %d is in no control group of version 2", pid)
+	return path, nil
 }
 
 // ownOf is the group that this process is in, of a controller; of version 2 without one.
 func ownOf(controller string) (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	for controllers, path := range memberships(text) {
-		if slices.Contains(strings.Split(controllers, ","), controller) {
-			return path, nil
-		}
+	path, found, err := joined("self", controller)
+	if err != nil || found {
+		return path, err
 	}
 	if controller == "" {
 		controller = "unified"
 	}
 	return "", fmt.Errorf("this process is in no control group: %s", controller)
+}
+
+// joined is the group that a process is in, by its name in /proc, of a controller; of version 2 without one.
+func joined(process, controller string) (path string, found bool, err error) {
+	text, err := os.ReadFile("/proc/" + process + "/cgroup")
+	if err != nil {
+		return "", false, err
+	}
+	for controllers, path := range memberships(text) {
+		if slices.Contains(strings.Split(controllers, ","), controller) {
+			return path, true, nil
+		}
+	}
+	return "", false, nil
 }
 
 // Of is the group that a process is in whose name ends so; nil where it is in none.

@@ -143,7 +143,7 @@ func TestRootsTestsAreThere(t *testing.T) {
 }
 
 func TestThePlanHasEveryPart(t *testing.T) {
-	planned := slices.Concat([]string{"test", "user"}, background, besideWaiting, alone)
+	planned := slices.Concat([]string{"test", "user"}, background, afterOthers, besideWaiting, alone)
 	for _, name := range planned {
 		if find(name) == nil {
 			t.Errorf("no part %s", name)

@@ -97,8 +97,9 @@ type Finding struct {
 // Inside is what an attempt knows of the host: as much as the most patient
 // attacker, who knows every path and number.
 type Inside struct {
-	Control bool `json:"control"`
-	ByRoot  bool `json:"by_root"` // root started the cloister
+	Control bool   `json:"control"`
+	ByRoot  bool   `json:"by_root"` // root started the cloister
+	Level   Column `json:"level"`   // the kind of cloister
 
 	Base    string `json:"base"`    // the folder that everything of the world is in
 	Home    string `json:"home"`    // the person's
@@ -141,6 +142,16 @@ const (
 // Layers are all of them.
 func Layers() []Layer {
 	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy, Commands}
+}
+
+// Layers are those that can be left out of a column's cloisters.
+func (c Column) Layers() []Layer {
+	if c == GVisor {
+		// Landlock is not of it, the kernel's own program gives capabilities up, and without the
+		// view there is no folder that the kernel could serve.
+		return []Layer{Net, Seccomp, Protect, Policy, Commands}
+	}
+	return Layers()
 }
 
 // Tried says whether a case can be tried with a layer left out at all.

@@ -13,7 +13,7 @@ import (
 // Enclosure is what the cloisters of a world are built of. The zero value is the
 // native driver's view of this host.
 type Enclosure struct {
-	Isolation string // native, gvisor, microvm or docker; empty: the default
+	Isolation string // one of Isolations; empty: the default
 	Image     string // the system inside; empty: none is named
 	Images    string // a folder of images that are unpacked already; empty: each world has its own
 	Machine   string // a folder with the kernel of microvm's guests
@@ -64,17 +64,51 @@ type Column string
 const (
 	Native    Column = "native"
 	WithImage Column = "image"
+	User      Column = "user"
 	Docker    Column = "docker"
+	GVisor    Column = "gvisor"
 	MicroVM   Column = "microvm"
 )
 
-// Columns are all of them.
-func Columns() []Column { return []Column{Native, WithImage, Docker, MicroVM} }
+// Columns are all of them. A new level is one constant, a line here and one in What, and its
+// line in script/check/kinds.go, which makes what its cloisters need.
+func Columns() []Column { return []Column{Native, WithImage, User, Docker, GVisor, MicroVM} }
+
+// What says what a column's cloisters are.
+func (c Column) What() string {
+	return map[Column]string{
+		Native:    "native, with the host's own system",
+		WithImage: "native, with an image (`image:`)",
+		User:      "namespaces made by root's helper, for an ordinary user alone (`--isolation user`)",
+		Docker:    "containers of a Docker engine on that image (`--isolation docker`)",
+		GVisor:    "a kernel of its own in the native enclosure (`--isolation gvisor`)",
+		MicroVM:   "machines, emulated here, in the native enclosure (`--isolation microvm`)",
+	}[c]
+}
+
+// By are those who start such cloisters: what root starts is never the user level.
+func (c Column) By() []string {
+	if c == User {
+		return []string{"user"}
+	}
+	return []string{"root", "user"}
+}
+
+// Isolations are the words of --isolation that columns are tried by.
+func Isolations() []string {
+	var out []string
+	for _, c := range Columns() {
+		if c != WithImage {
+			out = append(out, string(c))
+		}
+	}
+	return out
+}
 
 // Column is where an enclosure stands in the table.
 func (e Enclosure) Column() Column {
 	switch {
-	case e.Isolation == "docker", e.Isolation == "microvm":
+	case e.Isolation != "" && e.Isolation != string(Native):
 		return Column(e.Isolation)
 	case e.Image != "":
 		return WithImage
@@ -143,19 +177,4 @@ func (s Seen) Format(cases []Case) string {
 		}
 	}
 	return b.String()
-}
-
-// text is a cell of the table: held, by whom alone, or why it is not tried.
-func (s Seen) text(c Case, column Column) string {
-	switch as := s[c.ID][column]; {
-	case c.Only != "" && c.Only != column:
-		return "—"
-	case c.Except[column] != "":
-		return "— " + c.Except[column]
-	case len(as) == 2:
-		return "held"
-	case len(as) == 1:
-		return "held (as " + as[0] + ")"
-	}
-	return "not yet"
 }

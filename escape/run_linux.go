@@ -84,7 +84,7 @@ func (o Options) run(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	if o.Layers {
-		for _, layer := range Layers() {
+		for _, layer := range o.Kind.Column().Layers() {
 			if err := o.layerOff(ctx, rows, layer); err != nil {
 				return nil, fmt.Errorf("without %s: %w", layer, err)
 			}

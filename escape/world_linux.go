@@ -57,7 +57,7 @@ func NewWorld(ctx context.Context, dir, cloister, self string, kind Enclosure, e
 		return nil, fmt.Errorf("make world: %w", err)
 	}
 	w = &World{ctx: ctx, Cloister: cloister, Kind: kind, Extra: map[string]string{}, Inside: Inside{
-		Base: base, Home: base + "/home", Project: base + "/home/src/project", Outside: base + "/outside", Self: self, ByRoot: os.Geteuid() == 0,
+		Base: base, Home: base + "/home", Project: base + "/home/src/project", Outside: base + "/outside", Self: self, ByRoot: os.Geteuid() == 0, Level: kind.Column(),
 	}}
 	defer func() {
 		if err != nil {

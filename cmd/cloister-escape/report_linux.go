@@ -10,6 +10,7 @@ import (
 
 	"cloister/escape"
 	"cloister/escape/corpus"
+	"cloister/escape/page"
 )
 
 func report(rows []escape.Row, verbose bool) (failed int) {
@@ -28,7 +29,7 @@ func report(rows []escape.Row, verbose bool) (failed int) {
 		}
 		parts = append(parts, "by "+strings.Join(r.Case.Layers, ", "), "source: "+r.Case.Source)
 		if len(r.Off) > 0 {
-			parts = append(parts, r.Hold().Text(r.Case))
+			parts = append(parts, page.Text(r.Case, r.Hold()))
 		}
 		fmt.Printf("%-7s %-4s %-28s %s\n", r.Case.ID, word, r.Case.Class, strings.Join(parts, "; "))
 		for _, p := range r.Problems {
@@ -122,20 +123,11 @@ func compare(file string, rows []escape.Row, write bool) error {
 
 // documents writes what readers see of the corpus.
 func documents(repository string) error {
-	user, err := readHolds(filepath.Join(repository, "escape/testdata/holds-user.tsv"))
+	facts, err := page.Read(filepath.Join(repository, "escape/testdata"), corpus.All(), corpus.Missing())
 	if err != nil {
 		return err
 	}
-	root, err := readHolds(filepath.Join(repository, "escape/testdata/holds-root.tsv"))
-	if err != nil {
-		return err
-	}
-	seen, err := readSeen(filepath.Join(repository, "escape/testdata/columns.tsv"))
-	if err != nil {
-		return err
-	}
-	page := escape.Page(corpus.All(), user, root, seen, corpus.Missing())
-	if err := os.WriteFile(filepath.Join(repository, "docs/attempts.md"), []byte(page), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(repository, "docs/attempts.md"), []byte(facts.Attempts()), 0o644); err != nil {
 		return err
 	}
 	security := filepath.Join(repository, "SECURITY.md")
@@ -143,7 +135,7 @@ func documents(repository string) error {
 	if err != nil {
 		return err
 	}
-	with, err := escape.Insert(string(text), escape.Summary(corpus.All(), user, root, seen))
+	with, err := facts.Security(string(text))
 	if err != nil {
 		return err
 	}

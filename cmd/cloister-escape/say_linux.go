@@ -25,7 +25,7 @@ import (
 // say sends texts as they are to tls:NAME[:PORT], ech:HOST:PORT/INNER/CONFIG (an encrypted
 // ClientHello with the hex of a configuration of one's own), tcp:HOST:PORT or unix:PATH, each after
 // the answer to the one before, and prints the answers. ${NAME} is a variable of
-// the environment; ${base64:NAME}, ${hex:NAME} and ${percent:NAME} are forms of it.
+// the environment; ${base64:NAME}, ${hex:NAME} and ${percent:NAME} are forms of it, ${byte:81} is that byte.
 // A first word "slowly" sends byte by byte.
 func say(words []string) error {
 	slowly := len(words) > 0 && words[0] == "slowly"
@@ -118,6 +118,9 @@ func form(name string) string {
 	}
 	value := os.Getenv(name)
 	switch kind {
+	case "byte":
+		one, _ := hex.DecodeString(name) // what is none is nothing
+		return string(one)
 	case "base64":
 		return base64.StdEncoding.EncodeToString([]byte("user:" + value))
 	case "hex":

@@ -54,7 +54,7 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.document, "document", "",
 		"write docs/attempts.md and the table in SECURITY.md of this `repository` from its files of holds, try nothing")
 	f.StringVar(&o.isolation, "isolation", "",
-		"what cloisters are built of: native, user, gvisor, microvm or docker (the engine of DOCKER_HOST)")
+		"what cloisters are built of: "+strings.Join(escape.Isolations(), ", ")+" (docker: the engine of DOCKER_HOST)")
 	f.StringVar(&o.machine, "machine", "",
 		"`folder` with the kernel of microvm's guests, a data folder's microvm after setup microvm")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
@@ -130,8 +130,8 @@ func (o *options) settle() error {
 	} else if real == "/tmp" || strings.HasPrefix(real, "/tmp/") {
 		return wrong("-dir %s is below /tmp, which every cloister has for itself", o.Dir)
 	}
-	if !slices.Contains([]string{"", "native", "user", "gvisor", "microvm", "docker"}, o.isolation) {
-		return wrong("-isolation %q: want native, user, gvisor, microvm or docker", o.isolation)
+	if o.isolation != "" && !slices.Contains(escape.Isolations(), o.isolation) {
+		return wrong("-isolation %q: want one of %s", o.isolation, strings.Join(escape.Isolations(), ", "))
 	}
 	if (o.isolation == "microvm") != (o.machine != "") {
 		return wrong("-isolation microvm and -machine FOLDER belong together")

@@ -70,7 +70,7 @@ func TestWordsAreAnswered(t *testing.T) {
 		{"a pattern that is none", []string{"-cloister", "./broken", "-run", "("}, 2, "-run: "},
 		{"worlds in /tmp", []string{"-cloister", "./broken", "-dir", "/tmp"}, 2, "below /tmp"},
 		{"worlds nowhere", []string{"-cloister", "./broken", "-dir", "/nowhere/at/all"}, 2, "-dir: "},
-		{"another isolation", []string{"-cloister", "./broken", "-isolation", "jail"}, 2, "want native, user, gvisor, microvm or docker"},
+		{"another isolation", []string{"-cloister", "./broken", "-isolation", "jail"}, 2, "want one of native, user, docker, gvisor, microvm"},
 		{"a machine without its kernel", []string{"-cloister", "./broken", "-isolation", "microvm"}, 2, "belong together"},
 		{"the word of the process apart", []string{"apart", "-cloister", "./broken", "-dir", worlds}, 2, "apart is this program's own word"},
 		{"layers without their binary", []string{"-cloister", "./broken", "-layers"}, 2, "-layers needs -off"},

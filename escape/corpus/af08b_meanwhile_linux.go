@@ -11,6 +11,7 @@ func af08b() escape.Case {
 		ID: "AF-08b", Class: "index during a session",
 		Attack: "while the session lives, have git of the host run something by the index that it reads, and hold the lie beyond the session's end",
 		Source: "docs/decisions/0041", Layers: []string{"the index read again", "overlay"},
+		Except: map[escape.Column]string{escape.GVisor: "files have other numbers there than on the host: a forged index deceives no one"},
 		Host: between("", func(r *ruled) []escape.Finding {
 			r.host(newRepository + "; echo good >forged; echo good >kept; git add .; git -c user.name=a -c user.email=a@b.example commit -qm second")
 			evil := "printf '#!/bin/sh\\ntouch " + r.base + "/ran\\n' >evil; chmod +x evil; git config core.fsmonitor $PWD/evil; mkdir -p .git/hooks; cp evil .git/hooks/post-index-change"

@@ -1,8 +1,10 @@
 package corpus
 
 import (
+	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 // asked runs a script inside, in the background, and waits for its question.
@@ -15,7 +17,19 @@ func (r *ruled) asked(script string) (id string) {
 
 // started runs it, and waits for nothing.
 func (r *ruled) started(script string) {
-	r.cloister("run", "-d", "-C", r.project, "--expose", r.w.Self+":ro", "--", "sh", "-c", "{ "+script+"; } >/work/out 2>&1; echo $? >/work/status.new; mv /work/status.new /work/status")
+	r.cloister("run", "-d", "-C", r.project, "--expose", r.w.Self+":ro", "--", "sh", "-c", "{ "+spelled(script)+"; } >/work/out 2>&1; echo $? >/work/status.new; mv /work/status.new /work/status")
+}
+
+// spelled is a script in words of UTF-8, which is all that some levels take.
+func spelled(script string) string {
+	if utf8.ValidString(script) {
+		return script
+	}
+	var b strings.Builder
+	for _, c := range []byte(script) {
+		fmt.Fprintf(&b, "\\%03o", c)
+	}
+	return `eval "$(printf '` + b.String() + `')"`
 }
 
 // anyQuestion is the ID of the last one that waits; "" for none.

@@ -2,10 +2,21 @@ package corpus
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"cloister/escape"
 )
+
+// probed are the layers that the containment probe looks at. Policy and commands are no part of
+// the enclosure: what cannot be evaluated denies (PO-01). On gVisor the process that looks becomes
+// gVisor, with filters of its own, so that it looks at the network alone.
+func probed(column escape.Column) []escape.Layer {
+	if column == escape.GVisor {
+		return []escape.Layer{escape.Net}
+	}
+	return slices.DeleteFunc(escape.Layers(), func(l escape.Layer) bool { return l == escape.Policy || l == escape.Commands })
+}
 
 func bk14() escape.Case {
 	return escape.Case{
@@ -39,11 +50,8 @@ func bk14() escape.Case {
 			normal, extra := w.Cloister, maps.Clone(w.Extra)
 			w.Cloister = w.Off
 			defer func() { w.Cloister, w.Extra = normal, extra }()
-			for _, left := range escape.Layers() {
+			for _, left := range probed(w.Kind.Column()) {
 				layer := string(left)
-				if left == escape.Policy || left == escape.Commands {
-					continue // no part of the enclosure: what cannot be evaluated denies (PO-01)
-				}
 				w.Extra = maps.Clone(extra)
 				w.Extra["CLOISTER_LAYER_OFF"], w.Extra["CLOISTER_LAYER_PROBE"] = layer, "1"
 				res := outcome(w, nil, "touch", mark)

@@ -13,6 +13,7 @@ import (
 
 	"cloister/escape"
 	"cloister/escape/corpus"
+	"cloister/escape/page"
 )
 
 // rows are the cases that this kind of enclosure has to answer.
@@ -98,30 +99,24 @@ func TestLayersAreToldAsTheyWereSeen(t *testing.T) {
 		}
 		return string(text)
 	}
-	kept := func(name string) escape.Holds {
-		t.Helper()
-		holds, err := escape.ParseHolds(read(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := holds.Stale(slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return notYet(holds, c.ID) })); err != nil {
-			t.Errorf("%s: %v\nhint: ATTEMPTS='^(ID|ID)$' script/test layers   tries those cases with layers left out and writes it", name, err)
-		}
-		return holds
-	}
-	user, root := kept("../testdata/holds-user.tsv"), kept("../testdata/holds-root.tsv")
-	seen, err := escape.ParseSeen(read("../testdata/columns.tsv"))
+	facts, err := page.Read("../testdata", corpus.All(), corpus.Missing())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := seen.Format(corpus.All()); got != read("../testdata/columns.tsv") {
+	for as, holds := range facts.Holds[escape.Native] {
+		if err := holds.Stale(slices.DeleteFunc(corpus.All(), func(c escape.Case) bool { return notYet(holds, c.ID) })); err != nil {
+			t.Errorf("%s: %v\nhint: ATTEMPTS='^(ID|ID)$' script/test layers   tries those cases with layers left out and writes it",
+				page.HoldsFile(escape.Native, as), err)
+		}
+	}
+	if got := facts.Seen.Format(corpus.All()); got != read("../testdata/columns.tsv") {
 		t.Errorf("columns.tsv has lines of what is no case, or in another order; it should be\n%s", got)
 	}
 	const hint = "write it anew with: go run ./cmd/cloister-escape -document ."
-	if diff := cmp.Diff(escape.Page(corpus.All(), user, root, seen, corpus.Missing()), read("../../docs/attempts.md")); diff != "" {
+	if diff := cmp.Diff(facts.Attempts(), read("../../docs/attempts.md")); diff != "" {
 		t.Errorf("docs/attempts.md (-want +got); %s\n%s", hint, diff)
 	}
-	want, err := escape.Insert(read("../../SECURITY.md"), escape.Summary(corpus.All(), user, root, seen))
+	want, err := facts.Security(read("../../SECURITY.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,10 +144,10 @@ func TestHoldsAreReadAsTheyWereWritten(t *testing.T) {
 	if err := got.Stale(cases); err != nil {
 		t.Error(err)
 	}
-	if text := got["AA-02"].Text(cases[1]); text != "second layer holds without policy; could not be tried without net: reason" {
+	if text := page.Text(cases[1], got["AA-02"]); text != "second layer holds without policy; could not be tried without net: reason" {
 		t.Errorf("it says %q", text)
 	}
-	if text := got["AA-01"].Text(cases[0]); text != "**single layer**: opens without view; holds without landlock" {
+	if text := page.Text(cases[0], got["AA-01"]); text != "**single layer**: opens without view; holds without landlock" {
 		t.Errorf("it says %q", text)
 	}
 	// A case that is new, one that is gone and a layer that is named since are told.
@@ -191,15 +186,13 @@ func TestEveryCaseSaysWhatItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := os.ReadDir("listed")
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"listed", "kept", "contained"} {
+		more, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
-	own, err := os.ReadDir("kept")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lists = append(lists, own...)
 	in := escape.Inside{Base: t.TempDir(), Project: "/nowhere", Outside: "/nowhere", Home: "/nowhere", PID: os.Getpid()}
 	for _, c := range corpus.All() {
 		if c.Class == "" || c.Attack == "" || c.Source == "" || len(c.Layers) == 0 {
@@ -214,7 +207,7 @@ func TestEveryCaseSaysWhatItIs(t *testing.T) {
 			}
 		}
 		start := strings.ToLower(strings.Replace(c.ID, "-", "", 1)) + "_"
-		if !slices.ContainsFunc(append(lists, files...), func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), start) }) {
+		if !slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), start) }) {
 			t.Errorf("%s has no file %s*", c.ID, start)
 		}
 		if c.Tries == nil {

@@ -10,6 +10,7 @@ func fs15a() escape.Case {
 	return escape.Case{
 		ID: "FS-15a", Class: "pipes for files", Attack: "put pipes where cloister, or git that it calls, reads a file: it waits for nobody, and says where the pipe is; lists of other places for objects are held",
 		Source: "own corpus: git opens what it reads without looking", Layers: []string{"launcher", "host git", "the list at the end"},
+		Except: map[escape.Column]string{escape.GVisor: "a pipe that is made inside is one inside alone"},
 		Host: with(func(*escape.World) string { return "version: 1\nproxy: {presets: []}\n" }, func(r *ruled) []escape.Finding {
 			before := r.host("git init -q . && git -c user.name=a -c user.email=a@b.example commit -q --allow-empty -m first")
 			free := r.cloister("run", "-C", r.project, "-b", "free15", "--", "true")

@@ -12,6 +12,7 @@ func fs27a() escape.Case {
 	return escape.Case{
 		ID: "FS-27a", Class: "devices that are there", Attack: "look for any device, terminal of another or shared memory beyond the list of seven",
 		Source: "HARDENING 5.1 (minimal /dev)", Layers: []string{"view"},
+		Except: map[escape.Column]string{escape.GVisor: "devices are gVisor's own, and none is the host's"},
 		Tries: func(in escape.Inside) []escape.Try {
 			none := func(found []string, err error) error {
 				if err == nil && len(found) == 0 {

@@ -61,7 +61,8 @@ func nw44() escape.Case {
 				}},
 				{Name: "route_localnet", Control: escape.ByRoot, Do: func() error { return openFor("/proc/sys/net/ipv4/conf/all/route_localnet", os.O_WRONLY) }},
 				{Name: "let everybody ping", Control: escape.ByRoot, Do: func() error { return openFor("/proc/sys/net/ipv4/ping_group_range", os.O_WRONLY) }},
-				{Name: "bind a device", Held: errnos(syscall.EPERM), Open: errnos(syscall.ENODEV), Do: func() error {
+				// ENOPROTOOPT: gVisor knows no such option.
+				{Name: "bind a device", Held: errnos(syscall.EPERM, syscall.ENOPROTOOPT), Open: errnos(syscall.ENODEV), Do: func() error {
 					fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 					if err != nil {
 						return err

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"errors"
 	"net"
 	"syscall"
 
@@ -8,6 +9,18 @@ import (
 
 	"cloister/escape"
 )
+
+// connected waits until a connection that is under way is there, or says why it is not.
+func connected(fd int) error {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 3000); err != nil {
+		return err
+	}
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = syscall.Errno(code)
+	}
+	return err
+}
 
 func nw49() escape.Case {
 	return escape.Case{
@@ -29,7 +42,11 @@ func nw49() escape.Case {
 					if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 3}); err != nil {
 						return err
 					}
-					if err := unix.Sendto(fd, []byte("hello NW-49\r\n\r\n"), flags, &unix.SockaddrInet4{Addr: addr, Port: port}); err != nil {
+					err = unix.Sendto(fd, []byte("hello NW-49\r\n\r\n"), flags, &unix.SockaddrInet4{Addr: addr, Port: port})
+					if errors.Is(err, unix.EINPROGRESS) { // gVisor does not wait for the connection
+						err = connected(fd)
+					}
+					if err != nil {
 						return err
 					}
 					buf := make([]byte, 64)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"cloister/escape"
+	"cloister/escape/corpus/contained"
 )
 
 // spellings are Dockerfiles by which the engine's own builder fetches from AT by itself,
@@ -78,7 +79,7 @@ func sc02b() escape.Case {
 			}
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				asked.Store(0)
-				err := engine(r.w).builds(strings.ReplaceAll(all[name].text, "AT", at))
+				err := builds(contained.EngineOf(r.w), strings.ReplaceAll(all[name].text, "AT", at))
 				out = append(out, found("control: the engine alone fetches by "+name, err == nil && asked.Load() > 0, "%v", err))
 			}
 			return out
@@ -88,7 +89,7 @@ func sc02b() escape.Case {
 
 // builds has the engine's own builder carry out a Dockerfile, as anybody would, and
 // removes what comes of it. That a build fails is no error.
-func (e engineOf) builds(text string) error {
+func builds(e contained.Engine, text string) error {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	err := w.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(text))})
@@ -101,14 +102,14 @@ func (e engineOf) builds(text string) error {
 	if err != nil {
 		return err
 	}
-	said, err := e.send(http.MethodPost, "/build?version=1&nocache=1&rm=1&forcerm=1&networkmode=none", "application/x-tar", b.Bytes())
+	said, err := e.Send(http.MethodPost, "/build?version=1&nocache=1&rm=1&forcerm=1&networkmode=none", "application/x-tar", b.Bytes())
 	if err != nil {
 		return err
 	}
 	for line := range bytes.Lines(said) {
 		var built struct{ Aux struct{ ID string } }
 		if json.Unmarshal(line, &built) == nil && built.Aux.ID != "" {
-			return e.ask(http.MethodDelete, "/images/"+built.Aux.ID+"?force=1", nil, nil)
+			return e.Ask(http.MethodDelete, "/images/"+built.Aux.ID+"?force=1", nil, nil)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func se03() escape.Case {
 				r.kept("twice in its own field", true, to, get(h, "/ok/x", "Authorization: Bearer ${TOKEN} ${TOKEN}x")),
 				r.kept("in its own field and another one", false, to, get(h, "/ok/x", bearer, "X-Copy: ${TOKEN}")),
 				r.kept("in a trailer: it passes as it is", true, to, strings.Replace(get(h, "/ok/x", "Transfer-Encoding: chunked", "Trailer: X-Key"), "GET", "POST", 1)+"1\r\nx\r\n0\r\nX-Key: ${TOKEN}\r\n\r\n"),
-				r.kept("in a WebSocket's frame: it passes as it is", true, to, upgrade, "\x81\x2a${TOKEN}"),
+				r.kept("in a WebSocket's frame: it passes as it is", true, to, upgrade, "${byte:81}\x2a${TOKEN}"),
 			}
 		}),
 	}

@@ -86,7 +86,7 @@ func thisMachine() (machine, error) {
 		return m, fmt.Errorf("start gvisor: %w", err)
 	}
 	var text bytes.Buffer
-	if err := binary.Write(&text, binary.NativeEndian, filter); err != nil {
+	if err := binary.Write(&text, binary.NativeEndian, commandFilter(filter)); err != nil {
 		return m, fmt.Errorf("start gvisor: %w", err)
 	}
 	m.filter = text.Bytes()

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -49,45 +48,12 @@ func (r *runner) makeWorlds() error {
 func (r *runner) esc(name string) string { return filepath.Join(r.bin, "esc", name) }
 
 // attempts is a check that makes the attempts of the corpus.
-func (r *runner) attempts(name string, user bool, within time.Duration, env []string, flags ...string) {
-	r.check(name, func(out io.Writer) error {
-		words := append([]string{r.esc("cloister-escape"), "-dir", r.worlds(), "-cloister", r.esc("cloister"), "-off", r.esc("off")}, flags...)
-		rows := &failing{out: out}
-		err := r.run(rows, cmd{words: words, user: user, env: env, within: within})
-		return errors.Join(err, rows.flush())
-	})
-}
-
-// failing passes rows on but those that passed.
-type failing struct {
-	out  io.Writer
-	rest string
-}
-
-func (f *failing) Write(p []byte) (int, error) {
-	text := f.rest + string(p)
-	at := strings.LastIndex(text, "\n") + 1
-	f.rest = text[at:]
-	for line := range strings.Lines(text[:at]) {
-		if words := strings.Fields(line); len(words) > 1 && words[1] == "ok" {
-			continue
-		}
-		if _, err := io.WriteString(f.out, line); err != nil {
-			return 0, err
-		}
+func (r *runner) attempts(name string, user bool, within time.Duration, flags ...string) {
+	as := "root"
+	if user {
+		as = "user"
 	}
-	return len(p), nil
-}
-
-func (f *failing) flush() error {
-	_, err := io.WriteString(f.out, f.rest)
-	return err
-}
-
-func (f *failing) spent(d time.Duration) {
-	if log, ok := f.out.(interface{ spent(d time.Duration) }); ok {
-		log.spent(d)
-	}
+	r.madeIn(kind{}, name, as, within, flags...)
 }
 
 // together runs checks side by side that wait more than they compute.
@@ -108,59 +74,50 @@ func (r *runner) escape() {
 	}
 	var parts []func()
 	for _, part := range []string{"1/2", "2/2"} {
-		parts = append(parts, func() { r.attempts("attempts to escape "+part+" as user", r.root, natively, nil, "-part", part) })
+		parts = append(parts, func() { r.attempts("attempts to escape "+part+" as user", r.root, natively, "-part", part) })
 		if r.root {
-			parts = append(parts, func() { r.attempts("attempts to escape "+part+" as root", false, natively, nil, "-part", part) })
+			parts = append(parts, func() { r.attempts("attempts to escape "+part+" as root", false, natively, "-part", part) })
 		}
 	}
 	together(parts...)
 }
 
-// layers makes the attempts with one layer left out at a time, and writes what was seen.
+// layers makes the attempts with one layer left out at a time, and writes what was seen:
+// natively, or in the kinds of KINDS.
 func (r *runner) layers() {
 	if !r.rootOnly("layers left out") || !r.corpus() || !r.machine.ordinary() {
 		return
 	}
-	for _, as := range []string{"root", "user"} {
-		kept, seen := "escape/testdata/holds-"+as+".tsv", r.esc("holds-"+as)
-		r.writing(kept, seen, func() {
-			r.attempts("layers left out as "+as, as == "user", 8*time.Hour, nil,
+	r.eachKind([]string{"native"}, func(k kind, name, as string) {
+		file := "holds-" + as + ".tsv"
+		if name != "native" {
+			file = "holds-" + name + "-" + as + ".tsv"
+		}
+		seen := r.esc(file)
+		r.writing("escape/testdata/"+file, seen, func() {
+			r.madeIn(k, "layers left out, "+name+", as "+as, as, 8*time.Hour,
 				"-layers", "-run", os.Getenv("ATTEMPTS"), "-holds", seen, "-write")
 		})
-	}
+	})
 	r.command("write the documents", r.esc("cloister-escape"), "-document", ".")
 }
 
 // columns writes what was held in every kind of cloister, as root and as a user.
 func (r *runner) columns() {
-	if !r.rootOnly("attempts in every kind of cloister") || !r.machine.installQuietly("dockerd", "docker.io") ||
-		!r.corpus() || !r.product() || !r.machine.ordinary() {
+	if !r.rootOnly("attempts in every kind of cloister") || !r.corpus() || !r.product() || !r.machine.ordinary() {
 		return
 	}
-	e := r.engine()
-	if e == nil || !r.baseImage() {
-		return
-	}
-	within := 20 * time.Minute
-	if text := os.Getenv("CONTAINED_WITHIN"); text != "" {
-		if d, err := time.ParseDuration(text + "s"); err == nil {
-			within = d
-		}
+	within, err := time.ParseDuration(os.Getenv("CONTAINED_WITHIN") + "s")
+	if err != nil {
+		within = 20 * time.Minute
 	}
 	kept, seen := "escape/testdata/columns.tsv", r.esc("columns")
-	wanted := strings.Fields(os.Getenv("KINDS"))
-	if len(wanted) == 0 {
-		wanted = []string{"native", "image", "docker"}
-	}
 	r.writing(kept, seen, func() {
-		for _, kind := range wanted {
-			for _, as := range []string{"root", "user"} {
-				r.contained(e, kind, as, within, "-columns", seen, "-run", os.Getenv("ATTEMPTS"))
-			}
-		}
+		r.eachKind([]string{"native", "image", "user", "docker", "gvisor"}, func(k kind, name, as string) {
+			r.madeIn(k, "attempts, "+name+", as "+as, as, within, "-columns", seen, "-run", os.Getenv("ATTEMPTS"))
+		})
 	})
 	r.command("write the documents", r.esc("cloister-escape"), "-document", ".")
-	e.stop()
 }
 
 // writing gives a check that runs as anyone a copy of a file of the tree to write,
@@ -168,7 +125,7 @@ func (r *runner) columns() {
 func (r *runner) writing(kept, seen string, do func()) {
 	r.check("copy "+filepath.Base(kept), func(io.Writer) error {
 		text, err := os.ReadFile(kept)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return errors.Join(os.WriteFile(seen, text, 0o666), os.Chmod(seen, 0o666))
@@ -181,17 +138,6 @@ func (r *runner) writing(kept, seen string, do func()) {
 		}
 		return os.WriteFile(kept, text, 0o644)
 	})
-}
-
-// contained makes attempts against another kind of cloister than the usual.
-func (r *runner) contained(e *engine, kind, as string, within time.Duration, flags ...string) {
-	of := map[string][]string{
-		"native": {"-isolation", "native"},
-		"image":  {"-isolation", "native", "-image", "cloister-base"},
-		"docker": {"-isolation", "docker", "-image", "cloister-base"},
-	}[kind]
-	flags = slices.Concat(of, []string{"-images", r.images(as)}, flags)
-	r.attempts("attempts, "+kind+", as "+as, as == "user", within, []string{"DOCKER_HOST=unix://" + e.socket()}, flags...)
 }
 
 func (r *runner) rootOnly(what string) bool {

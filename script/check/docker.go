@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"cloister/script/check/reaper"
 )
 
 // ownCloister are attacks that need a container each: what an engine and its limits
@@ -29,7 +29,7 @@ func (r *runner) docker() {
 		!r.product() || !r.machine.ordinary() || !r.corpus() {
 		return
 	}
-	before := r.packets()
+	before := reaper.Packets(r.ctx)
 	e := r.engine()
 	if e == nil || !r.baseImage() {
 		return
@@ -39,12 +39,15 @@ func (r *runner) docker() {
 		p = r.podman()
 	}
 	const within = 20 * time.Minute
+	contained := func(as string, flags ...string) {
+		r.madeIn(r.onEngineOf(e), "attempts, docker, as "+as, as, within, flags...)
+	}
 	together(func() {
-		r.contained(e, "docker", "root", within, "-short")
-		r.contained(e, "docker", "root", within, "-run", ownCloister)
+		contained("root", "-short")
+		contained("root", "-run", ownCloister)
 	}, func() {
-		r.contained(e, "docker", "user", within, "-short")
-		r.contained(e, "docker", "user", within, "-run", ownCloister)
+		contained("user", "-short")
+		contained("user", "-run", ownCloister)
 	})
 	together(func() {
 		r.onEngine(e, "sandbox/docker", "root", "^TestEngine")
@@ -62,7 +65,7 @@ func (r *runner) docker() {
 		p.stop()
 	}
 	r.check("packet rules as before", func(io.Writer) error {
-		if after := r.packets(); after != before {
+		if after := reaper.Packets(r.ctx); after != before {
 			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
 		return nil
@@ -93,7 +96,7 @@ func (r *runner) images(as string) string { return filepath.Join(r.work, "images
 
 // baseImage makes an image of this machine's packages, for root and the user.
 func (r *runner) baseImage() bool {
-	return r.check("make an image", func(out io.Writer) error {
+	return r.once("make an image", func(out io.Writer) error {
 		dir := filepath.Join(r.work, "images")
 		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
 			return err
@@ -111,26 +114,4 @@ func (r *runner) baseImage() bool {
 		script := `cd "$1" && chmod 755 . && mv d/cloister/images root && cp -a root user && chown -R "$2:" user`
 		return r.run(out, cmd{words: []string{"sh", "-c", script, "sh", dir, r.machine.name}})
 	})
-}
-
-// packets is what the host's network is made of: forwarding, routes, packet rules.
-func (r *runner) packets() string {
-	var out strings.Builder
-	for _, file := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/net/route"} {
-		text, err := os.ReadFile(file)
-		fmt.Fprintln(&out, string(text), err)
-	}
-	for _, words := range [][]string{{"iptables-save"}, {"nft", "list", "ruleset"}} {
-		if _, err := exec.LookPath(words[0]); err != nil {
-			continue
-		}
-		text, err := r.output(words...)
-		fmt.Fprintln(&out, words, err)
-		for line := range strings.Lines(text) {
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(line)
-			}
-		}
-	}
-	return out.String()
 }

@@ -38,11 +38,11 @@ func (r *runner) engine() *engine {
 	e.words = strings.Fields("dockerd --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false")
 	e.words = append(e.words, "--data-root", e.dir+"/root", "--exec-root", e.dir+"/exec", "--pidfile", e.dir+"/pid",
 		"-H", "unix://"+e.socket(), "-G", r.machine.name)
-	groups := dockerGroups()
+	groups := reaper.Groups("docker*")
 	const key = "/etc/docker/key.json"
 	_, before := os.Stat(key)
 	e.undo = func() {
-		removeGroups(dockerGroups(), groups)
+		reaper.RemoveGroups("docker*", groups)
 		if before != nil {
 			_ = os.Remove(key) // an older daemon made it, or none
 		}
@@ -54,9 +54,9 @@ func (r *runner) engine() *engine {
 func (r *runner) podman() *engine {
 	e := &engine{r: r, kind: "podman", dir: filepath.Join(r.work, "podman")}
 	e.words = append(e.podman(), "system", "service", "--time", "0", "unix://"+e.socket())
-	groups, locks := podmanGroups(), reaper.Kinds["locks"]()
+	groups, locks := reaper.Groups("libpod*"), reaper.Kinds["locks"]()
 	e.undo = func() {
-		removeGroups(podmanGroups(), groups)
+		reaper.RemoveGroups("libpod*", groups)
 		for _, lock := range reaper.Kinds["locks"]() {
 			if !slices.Contains(locks, lock) {
 				_ = os.Remove(lock) // what stays is found at the end
@@ -76,31 +76,6 @@ func (r *runner) podman() *engine {
 func (e *engine) podman() []string {
 	return []string{"podman", "--root", e.dir + "/root", "--runroot", e.dir + "/run", "--tmpdir", e.dir + "/tmp",
 		"--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file"}
-}
-
-func dockerGroups() []string { return groupsNamed("docker*") }
-func podmanGroups() []string { return groupsNamed("libpod*") }
-
-// groupsNamed are the control groups at the top of each hierarchy with such names.
-func groupsNamed(pattern string) []string {
-	one, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
-	two, _ := filepath.Glob("/sys/fs/cgroup/*/" + pattern)
-	return append(one, two...)
-}
-
-func removeGroups(now, before []string) {
-	for _, top := range now {
-		if slices.Contains(before, top) {
-			continue
-		}
-		all := append(reaper.Below(top, 9, ""), top)
-		slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-		for _, dir := range all {
-			if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-				_ = syscall.Rmdir(dir) // what stays is found at the end
-			}
-		}
-	}
 }
 
 // start starts the daemon and waits until it answers.

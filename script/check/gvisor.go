@@ -1,10 +1,6 @@
 package main
 
-import (
-	"io"
-	"os"
-	"path/filepath"
-)
+import "path/filepath"
 
 // gvisor proves the level of that name: its program is built as a person builds it, which
 // compares its filters of system calls with gVisor's, the driver is held to what a driver is,
@@ -13,15 +9,8 @@ func (r *runner) gvisor() {
 	if !r.testPrograms() || r.root && !r.machine.tree() {
 		return
 	}
-	data := filepath.Join(r.bin, "gvisor")
-	kernel := filepath.Join(data, "cloister", "gvisor")
-	if !r.check("build cloister-gvisor", func(out io.Writer) error {
-		if err := r.run(out, cmd{env: []string{"XDG_DATA_HOME=" + data, "CGO_ENABLED=0"},
-			words: []string{"go", "run", "./cmd/cloister", "setup", "gvisor"}}); err != nil {
-			return err
-		}
-		return os.Chmod(filepath.Dir(kernel), 0o755) // the ordinary user runs it too
-	}) {
+	kernel, ok := r.kernel()
+	if !ok {
 		return
 	}
 	for _, user := range []bool{false, true} {

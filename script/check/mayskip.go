@@ -38,6 +38,7 @@ var maySkips = []skip{
 	{"root user", `.*/realtest\.TestFirstDay`, "twenty starts of five agents: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestTurns(InTheWindow)?`, "six agents and their tests: CLOISTER_TEST_LONG=1"},
 	{"root user", `.*/realtest\.TestCodexTurns`, "three starts of an agent: CLOISTER_TEST_LONG=1"},
+	{"root user", `.*/realtest\.TestAgentsByLevel`, "two agents on each level, on machines for minutes: CLOISTER_LEVELS"},
 	{"root user", `.*/realtest\.TestLearned`, "seven starts of three programs: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/cmd/cloister-fleet\.Test(Collector|Bucket)`, "script/test telemetry and bucket build the other end, in two minutes"},
 	{"root user", `.*/servetest\.TestSDK.*`, "E2B's SDK needs a newer node than Debian's"},

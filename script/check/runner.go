@@ -234,8 +234,8 @@ func (r *runner) run(out io.Writer, c cmd) error {
 	}
 	err := p.Wait()
 	reaper.Reaped(p)
-	if log, ok := out.(interface{ spent(d time.Duration) }); ok {
-		log.spent(p.ProcessState.UserTime() + p.ProcessState.SystemTime())
+	if log, ok := out.(interface{ Spent(d time.Duration) }); ok {
+		log.Spent(p.ProcessState.UserTime() + p.ProcessState.SystemTime())
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(c.words, " "), err)
@@ -282,7 +282,7 @@ type cpuLog struct {
 	cpu time.Duration
 }
 
-func (l *cpuLog) spent(d time.Duration) { l.cpu += d }
+func (l *cpuLog) Spent(d time.Duration) { l.cpu += d }
 
 // tail is the end of a text.
 func tail(text string, lines int) string {

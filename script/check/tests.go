@@ -308,7 +308,7 @@ type spending struct {
 	on *counting
 }
 
-func (s spending) spent(d time.Duration) { s.on.spent(d) }
+func (s spending) Spent(d time.Duration) { s.on.Spent(d) }
 
 // counting is a tally that also knows the processor time.
 type counting struct {
@@ -316,7 +316,7 @@ type counting struct {
 	cpu time.Duration
 }
 
-func (c *counting) spent(d time.Duration) { c.cpu += d }
+func (c *counting) Spent(d time.Duration) { c.cpu += d }
 
 // fuzz counts inputs, not seconds, unless FUZZ says otherwise: when its time runs out
 // within an input, go test calls its own deadline a failure (golang/go#75804).

@@ -1,4 +1,4 @@
-package corpus
+package contained
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ func (p profile) lets(name string, family uint64) bool {
 	return p.DefaultAction == "SCMP_ACT_ALLOW"
 }
 
-func bk02() escape.Case {
+func old() escape.Case {
 	return escape.Case{
 		ID: "BK-02", Class: "Docker old daemon", Attack: "on an engine whose own profile is old: the profile that it is given must keep io_uring, AF_ALG and AF_VSOCK shut by itself",
 		Source: "moby#46762; moby/profiles dec315c", Layers: []string{"containers", "seccomp"}, Only: escape.Docker,
@@ -50,7 +50,7 @@ func bk02() escape.Case {
 			if res.Status != 0 {
 				return []escape.Finding{found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
 			}
-			c, err := engine(w).of(name, "init")
+			c, err := EngineOf(w).of(name, "init")
 			if err != nil {
 				return noHost("look at the container", err)
 			}

@@ -1,4 +1,4 @@
-package corpus
+package contained
 
 import (
 	"bytes"
@@ -17,30 +17,33 @@ import (
 	"cloister/escape"
 )
 
-// engineOf speaks to the engine of a world as anybody would.
-type engineOf struct{ socket string }
+// Engine speaks to the engine of a world as anybody would.
+type Engine struct{ socket string }
 
-func engine(w *escape.World) engineOf {
+// EngineOf is that of a world.
+func EngineOf(w *escape.World) Engine {
 	socket := strings.TrimPrefix(w.Env["DOCKER_HOST"], "unix://")
 	if socket == "" {
 		socket = "/run/docker.sock"
 	}
-	return engineOf{socket}
+	return Engine{socket}
 }
 
-func (e engineOf) ask(method, path string, in, out any) error {
+// Ask sends and reads JSON.
+func (e Engine) Ask(method, path string, in, out any) error {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	text, err = e.send(method, path, "application/json", text)
+	text, err = e.Send(method, path, "application/json", text)
 	if err == nil && out != nil {
 		err = json.Unmarshal(text, out)
 	}
 	return err
 }
 
-func (e engineOf) send(method, path, kind string, body []byte) ([]byte, error) {
+// Send sends a body and gives the answer's.
+func (e Engine) Send(method, path, kind string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) //nolint:forbidigo // a look of its own
 	defer cancel()
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -116,14 +119,14 @@ func (c created) faults(apparmor bool) []string {
 	return out
 }
 
-func bk01() escape.Case {
+func spec() escape.Case {
 	return escape.Case{
 		ID: "BK-01", Class: "Docker spec", Attack: "look at the created containers with the engine's eyes for every box of the list; a container as docker run makes it must be found wanting",
 		Source: "HARDENING 5.2", Layers: []string{"containers"}, Only: escape.Docker,
 		Host: func(w *escape.World) []escape.Finding {
-			e := engine(w)
+			e := EngineOf(w)
 			var info struct{ SecurityOptions []string }
-			if err := e.ask(http.MethodGet, "/info", nil, &info); err != nil {
+			if err := e.Ask(http.MethodGet, "/info", nil, &info); err != nil {
 				return noHost("ask the engine", err)
 			}
 			apparmor := strings.Contains(strings.Join(info.SecurityOptions, " "), "name=apparmor")
@@ -147,12 +150,12 @@ func bk01() escape.Case {
 				found("the gate sees neither network nor files", gate.HostConfig.NetworkMode == "none" && gate.HostConfig.ReadonlyRootfs && len(gate.Mounts) == 2, "%+v", gate),
 			}
 			var plain struct{ ID string }
-			if err := e.ask(http.MethodPost, "/containers/create", map[string]any{"Image": c.Image, "Cmd": []string{"true"}}, &plain); err != nil {
+			if err := e.Ask(http.MethodPost, "/containers/create", map[string]any{"Image": c.Image, "Cmd": []string{"true"}}, &plain); err != nil {
 				return noHost("control: make a plain container", err)
 			}
 			var usual created
-			err = e.ask(http.MethodGet, "/containers/"+plain.ID+"/json", nil, &usual)
-			if derr := e.ask(http.MethodDelete, "/containers/"+plain.ID, nil, nil); err == nil {
+			err = e.Ask(http.MethodGet, "/containers/"+plain.ID+"/json", nil, &usual)
+			if derr := e.Ask(http.MethodDelete, "/containers/"+plain.ID, nil, nil); err == nil {
 				err = derr
 			}
 			if err != nil {
@@ -164,7 +167,7 @@ func bk01() escape.Case {
 }
 
 // of gives the container of a role of a named cloister.
-func (e engineOf) of(name, role string) (created, error) {
+func (e Engine) of(name, role string) (created, error) {
 	var c created
 	filters, err := json.Marshal(map[string][]string{"label": {"cloister.name=" + name, "cloister.role=" + role}})
 	if err != nil {
@@ -173,11 +176,11 @@ func (e engineOf) of(name, role string) (created, error) {
 	var list []struct {
 		ID string `json:"Id"`
 	}
-	if err := e.ask(http.MethodGet, "/containers/json?filters="+url.QueryEscape(string(filters)), nil, &list); err != nil {
+	if err := e.Ask(http.MethodGet, "/containers/json?filters="+url.QueryEscape(string(filters)), nil, &list); err != nil {
 		return c, err
 	}
 	if len(list) != 1 {
 		return c, fmt.Errorf("%d containers of %s with the role %s", len(list), name, role)
 	}
-	return c, e.ask(http.MethodGet, "/containers/"+list[0].ID+"/json", nil, &c)
+	return c, e.Ask(http.MethodGet, "/containers/"+list[0].ID+"/json", nil, &c)
 }

@@ -48,6 +48,7 @@ func (w *world) fixedByClaude() *messagesAPI {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(5), res)
+	w.took = res.took
 	return api
 }
 

@@ -137,8 +137,18 @@ func (m *responsesAPI) stream(w http.ResponseWriter, n int) {
 
 func TestCodex(t *testing.T) {
 	w := newWorld(t)
-	need(t, "node", "node")
 	w.agent("codex")
+	w.fixedByCodex()
+	if got, want := w.refused(), []string{"evil.example.net"}; !slices.Equal(got, want) {
+		t.Errorf("asked for %q in vain, want %q", got, want)
+	}
+}
+
+// fixedByCodex has the real agent do what fixedByClaude has another do.
+func (w *world) fixedByCodex() {
+	t := w.t
+	t.Helper()
+	need(t, "node", "node")
 	w.wrongAdd()
 	patch := `*** Begin Patch
 *** Update File: add.js
@@ -158,7 +168,7 @@ func TestCodex(t *testing.T) {
 		{"exec_command", map[string]any{"cmd": lookAround}},
 	}}
 	w.net.handle("api.openai.com", api)
-	w.args = []string{"-e", "CODEX_API_KEY=sk-test-89ab"}
+	w.args = append(w.args, "-e", "CODEX_API_KEY=sk-test-89ab")
 	res := w.must("codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "add.js does not add. Fix it.")
 
 	if got := strings.TrimSpace(res.stdout); got != api.last {
@@ -173,9 +183,7 @@ func TestCodex(t *testing.T) {
 	}
 	w.checkFixed()
 	w.checkLookedAround(api.result(3), res)
-	if got, want := w.refused(), []string{"evil.example.net"}; !slices.Equal(got, want) {
-		t.Errorf("asked for %q in vain, want %q", got, want)
-	}
+	w.took = res.took
 }
 
 func (m *responsesAPI) result(i int) string {

@@ -58,6 +58,8 @@ type world struct {
 	ran     bool     // there is a guardian
 	// killed: a guardian of it was, and recorded no end of what was under way.
 	killed bool
+	// within bounds one run, and took is what an agent's story took.
+	within, took time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -67,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	}
 	git := needs.Program(t, "git", "git")
 	t.Parallel() // one world knows nothing of another, and agents wait a lot
-	w := &world{t: t, dir: shortTemp(t)}
+	w := &world{t: t, dir: shortTemp(t), within: storyTime}
 	w.home = w.folder("home")
 	if captures != "" { // in a mount namespace of script/screens, a home with a name
 		w.home = "/home/you"
@@ -235,7 +237,7 @@ func (w *world) cloister(ctx context.Context, words ...string) result {
 	return result{out.String(), errs.String(), c.ProcessState.ExitCode(), time.Since(began)}
 }
 
-// storyTime bounds one run: a program that waits for a network that never
+// storyTime bounds one run where nothing else is said: a program that waits for a network that never
 // answers is a failure, not a slow test.
 const storyTime = 5 * time.Minute
 
@@ -244,7 +246,7 @@ func (w *world) run(argv ...string) result {
 	w.t.Helper()
 	w.configure()
 	w.ran = true
-	ctx, cancel := context.WithTimeout(w.t.Context(), storyTime)
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.within)
 	defer cancel()
 	words := append([]string{"run"}, w.args...)
 	return w.cloister(ctx, append(append(words, "--"), argv...)...)

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"time"
-
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 
 	"cloister/egress/internal/dnsmsg"
 	"cloister/egress/internal/gate"
 	"cloister/egress/internal/sock"
+	"cloister/internal/origin"
 )
 
 // Datagrams answers on one datagram socket until it is closed.
@@ -26,13 +23,18 @@ func (s *Server) Datagrams(ctx context.Context, pc net.PacketConn) error {
 			return n, func(out []byte) { s.sent(pc.WriteTo(out, from)) }, err
 		})
 	}
-	if err := wantDestination(udp); err != nil {
+	if at, ok := udp.LocalAddr().(*net.UDPAddr); ok && at.IP.To4() == nil {
+		if err := sock.FreeBind(udp); err != nil {
+			return err
+		}
+	}
+	if err := origin.Report(udp); err != nil {
 		return err
 	}
 	oob := make([]byte, 128)
 	return s.serve(ctx, func(buf []byte) (int, func([]byte), error) {
 		n, oobn, _, from, err := udp.ReadMsgUDPAddrPort(buf, oob)
-		back := sourceControl(oob[:oobn])
+		back := origin.Reply(oob[:oobn])
 		return n, func(out []byte) {
 			n, _, err := udp.WriteMsgUDPAddrPort(out, back, from)
 			s.sent(n, err)
@@ -68,47 +70,6 @@ func (s *Server) serve(ctx context.Context, read func([]byte) (int, func([]byte)
 			reply(out)
 		}
 	}
-}
-
-// wantDestination makes the kernel tell which address each datagram was sent
-// to. The sockets are bound to the wildcard, and an answer from another
-// address than the one that was asked is dropped by every resolver.
-func wantDestination(c *net.UDPConn) error {
-	if isV4(c) {
-		return ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true)
-	}
-	if err := sock.FreeBind(c); err != nil {
-		return err
-	}
-	p6 := ipv6.NewPacketConn(c)
-	if err := p6.SetControlMessage(ipv6.FlagDst, true); err != nil {
-		return err
-	}
-	// A dual-stack socket also gets IPv4 datagrams, whose destination comes in
-	// IP_PKTINFO; on an IPv6-only socket the option is harmless.
-	_ = ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true)
-	return nil
-}
-
-func isV4(c *net.UDPConn) bool {
-	a, ok := c.LocalAddr().(*net.UDPAddr)
-	return ok && a.AddrPort().Addr().Unmap().Is4()
-}
-
-// sourceControl turns the "sent to" message of a datagram into the "send from"
-// message of its answer. Nil, which lets the kernel choose, if there is none.
-func sourceControl(oob []byte) []byte {
-	var c4 ipv4.ControlMessage
-	if err := c4.Parse(oob); err == nil && c4.Dst != nil {
-		return (&ipv4.ControlMessage{Src: c4.Dst}).Marshal()
-	}
-	var c6 ipv6.ControlMessage
-	if err := c6.Parse(oob); err == nil && c6.Dst != nil {
-		if a, ok := netip.AddrFromSlice(c6.Dst); ok && !a.Is4In6() {
-			return (&ipv6.ControlMessage{Src: c6.Dst}).Marshal()
-		}
-	}
-	return nil
 }
 
 // Conn answers the questions of one TCP connection (RFC 7766).

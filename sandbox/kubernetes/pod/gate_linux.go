@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/origin"
@@ -231,7 +229,7 @@ const asking = 256
 
 // questions answers datagrams from the address that was asked.
 func questions(ctx context.Context, g *link.Gate, c *net.UDPConn) error {
-	if err := errors.Join(destinations(c)); err != nil {
+	if err := origin.Report(c); err != nil {
 		return fmt.Errorf("serve DNS: %w", err)
 	}
 	slots := make(chan struct{}, asking)
@@ -241,7 +239,7 @@ func questions(ctx context.Context, g *link.Gate, c *net.UDPConn) error {
 		if err != nil {
 			return fmt.Errorf("serve DNS: %w", err)
 		}
-		question, back := append([]byte{}, buf[:n]...), answerFrom(oob[:oobn])
+		question, back := append([]byte{}, buf[:n]...), origin.Reply(oob[:oobn])
 		select {
 		case slots <- struct{}{}:
 		default:
@@ -270,25 +268,6 @@ func fitting(question, answer []byte) []byte {
 	binary.BigEndian.PutUint16(short[6:], 0) // no answers
 	binary.BigEndian.PutUint16(short[8:], 0)
 	return short
-}
-
-func destinations(c *net.UDPConn) error {
-	if c.LocalAddr().(*net.UDPAddr).IP.To4() != nil {
-		return ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true)
-	}
-	return ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst, true)
-}
-
-func answerFrom(oob []byte) []byte {
-	var c4 ipv4.ControlMessage
-	if err := c4.Parse(oob); err == nil && c4.Dst != nil {
-		return (&ipv4.ControlMessage{Src: c4.Dst}).Marshal()
-	}
-	var c6 ipv6.ControlMessage
-	if err := c6.Parse(oob); err == nil && c6.Dst != nil {
-		return (&ipv6.ControlMessage{Src: c6.Dst}).Marshal()
-	}
-	return nil
 }
 
 // furnish makes what the agent's container has of the volume, and the door there whose end is

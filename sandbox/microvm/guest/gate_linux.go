@@ -4,8 +4,6 @@ import (
 	"net"
 	"net/netip"
 
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"cloister/internal/origin"
@@ -28,7 +26,7 @@ func (g *guest) open(s gate.Socket) error {
 			return err
 		}
 		u := c.(*net.UDPConn) // the kernel's datagram socket of an IP family
-		if err := destinations(u); err != nil {
+		if err := origin.Report(u); err != nil {
 			return err
 		}
 		go g.questions(u)
@@ -91,7 +89,7 @@ func (g *guest) questions(c *net.UDPConn) {
 			g.stop(err)
 			return
 		}
-		question, back := append([]byte{}, buf[:n]...), answerFrom(oob[:oobn])
+		question, back := append([]byte{}, buf[:n]...), origin.Reply(oob[:oobn])
 		select {
 		case slots <- struct{}{}:
 		default:
@@ -112,23 +110,4 @@ func (g *guest) questions(c *net.UDPConn) {
 			}
 		}()
 	}
-}
-
-func destinations(c *net.UDPConn) error {
-	if c.LocalAddr().(*net.UDPAddr).IP.To4() != nil {
-		return ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true)
-	}
-	return ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst, true)
-}
-
-func answerFrom(oob []byte) []byte {
-	var c4 ipv4.ControlMessage
-	if err := c4.Parse(oob); err == nil && c4.Dst != nil {
-		return (&ipv4.ControlMessage{Src: c4.Dst}).Marshal()
-	}
-	var c6 ipv6.ControlMessage
-	if err := c6.Parse(oob); err == nil && c6.Dst != nil {
-		return (&ipv6.ControlMessage{Src: c6.Dst}).Marshal()
-	}
-	return nil
 }

@@ -141,6 +141,7 @@ var packages = map[string]string{
 	"escape/corpus/kept":         "the attempts by way of kept overlay workspaces",
 	"escape/corpus/listed":       "the attempts on lists of files and programs",
 	"escape/page":                "what readers see of the corpus",
+	"escape/hoststate":           "whether a host is as it was",
 	"escape/hoard":               "peers that make who stands between them hold memory",
 	"cmd/cloister-fleet":         "what servers and fleets need of a record, apart from the program that people start",
 	"cmd/cloister-escape":        "the corpus as a command, for tests alone",

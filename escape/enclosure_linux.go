@@ -18,6 +18,7 @@ type Enclosure struct {
 	Images    string // a folder of images that are unpacked already; empty: each world has its own
 	Machine   string // a folder with the kernel of microvm's guests
 	Engine    string // DOCKER_HOST; empty: the usual place
+	Together  bool   // commands of one instance share a cloister where a case allows it
 }
 
 // Head is how a configuration of this enclosure begins. It is not said by flags:

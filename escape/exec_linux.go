@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -56,7 +57,8 @@ func (w *World) exec(within time.Duration, name string, args ...string) (Result,
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.ctx, within)
 	defer cancel()
-	c := exec.CommandContext(ctx, name, args...)
+	words := w.accepted(append([]string{name}, args...))
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Dir, c.Env = w.Dir, w.environ()
 	c.WaitDelay = 5 * time.Second
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
@@ -70,7 +72,31 @@ func (w *World) exec(within time.Duration, name string, args ...string) (Result,
 	if c.ProcessState != nil {
 		status = c.ProcessState.ExitCode()
 	}
+	if strings.Contains(errs.String(), noMachine) {
+		w.unbooted++
+	}
 	return Result{out.String(), errs.String(), status, time.Since(began)}, err
+}
+
+// noMachine begins what a start says for which no guest booted: of what was to be tried in it nothing is known.
+const noMachine = "start microvm: "
+
+// accepted are words of which the first "cloister run" says what cloisters of this kind need.
+func (w *World) accepted(words []string) []string {
+	flags := w.Kind.Flags()
+	for i, word := range words {
+		switch {
+		case len(flags) == 0:
+			return words
+		case i > 0 && word == "run" && words[i-1] == w.Cloister:
+			return slices.Insert(words, i+1, flags...)
+		case strings.Contains(word, w.Cloister+" run "):
+			run := w.Cloister + " run "
+			words[i] = strings.ReplaceAll(word, run, run+strings.Join(flags, " ")+" ")
+			return words
+		}
+	}
+	return words
 }
 
 // Run runs a command in a cloister of the project.
@@ -79,7 +105,7 @@ func (w *World) Run(flags []string, argv ...string) (Result, error) {
 }
 
 func (w *World) running(flags, argv []string) []string {
-	return slices.Concat([]string{"run"}, w.Kind.Flags(), flags, []string{"--"}, argv)
+	return slices.Concat([]string{"run"}, flags, []string{"--"}, argv)
 }
 
 // Try makes the tries of cases in one cloister.

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"cloister/escape/hoststate"
 )
 
 // Options of a run of the corpus.
@@ -68,7 +70,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 		return nil, errors.New("no case to try")
 	}
 	var rows []Row
-	err := Unchanged(func() (err error) { rows, err = o.run(ctx); return err })
+	err := hoststate.Unchanged(func() (err error) { rows, err = o.run(ctx); return err })
 	return rows, err
 }
 
@@ -138,6 +140,7 @@ func (o Options) enclosedIn(w *World, rows []Row) error {
 
 // group runs cases in one cloister and judges them.
 func (o Options) group(w *World, rows []*Row) error {
+	w.unbooted = 0
 	if err := w.prepare(rows[0].Case, len(rows) == 1); err != nil {
 		return err
 	}
@@ -193,6 +196,9 @@ func (o Options) group(w *World, rows []*Row) error {
 		}
 		if len(r.Findings) == 0 {
 			r.fail("nothing was looked at")
+		}
+		if w.unbooted > 0 {
+			r.fail("%d machines did not boot", w.unbooted)
 		}
 	}
 	return nil

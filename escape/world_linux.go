@@ -40,6 +40,7 @@ type World struct {
 	sinks    *sinks
 	guardian *exec.Cmd
 	victim   *exec.Cmd
+	unbooted int // starts that came to no machine
 }
 
 // Result is what one command came to.

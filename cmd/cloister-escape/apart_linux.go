@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cloister/escape"
+	"cloister/escape/hoststate"
 )
 
 // apartWord begins the words of the process that root's attempts are made in.
@@ -33,7 +33,7 @@ func apart(ctx context.Context, o options, words []string) error {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	var ended error
 	// In there one sees the mounts and devices of in there.
-	err := escape.Unchanged(func() error { ended = c.Run(); return nil })
+	err := hoststate.Unchanged(func() error { ended = c.Run(); return nil })
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() > 0 && err == nil {
 		return &statusError{exit.ExitCode()}
 	}

@@ -21,7 +21,7 @@ type options struct {
 	escape.Options
 	only, part, holds, document, columns string
 	isolation, image, images, machine    string
-	write, short, verbose                bool
+	write, short, verbose, together      bool
 }
 
 const usage = `Usage: cloister-escape [flags]
@@ -63,6 +63,7 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side "+
 		"by side")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
+	f.BoolVar(&o.together, "together", false, "commands of one case share a cloister where it allows that, as in machines")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), usage)
@@ -137,6 +138,7 @@ func (o *options) settle() error {
 		return wrong("-isolation microvm and -machine FOLDER belong together")
 	}
 	o.Kind, err = enclosure(o.isolation, o.image, o.images, o.machine)
+	o.Kind.Together = o.together || o.machine != ""
 	return err
 }
 

@@ -17,7 +17,13 @@ func (r *ruled) asked(script string) (id string) {
 
 // started runs it, and waits for nothing.
 func (r *ruled) started(script string) {
-	r.cloister("run", "-d", "-C", r.project, "--expose", r.w.Self+":ro", "--", "sh", "-c", "{ "+spelled(script)+"; } >/work/out 2>&1; echo $? >/work/status.new; mv /work/status.new /work/status")
+	words := []string{"-C", r.project, "--expose", r.w.Self + ":ro", "--", "sh", "-c",
+		"{ " + spelled(script) + "; } >/work/out 2>&1; echo $? >/work/status.new; mv /work/status.new /work/status"}
+	if name, argv := r.shares(append([]string{"run"}, words...)); name != "" {
+		r.waiting.Go(func() { r.cloister(append([]string{"exec", name, "--"}, argv...)...) })
+		return
+	}
+	r.cloister(append([]string{"run", "-d"}, words...)...)
 }
 
 // spelled is a script in words of UTF-8, which is all that some levels take.

@@ -6,7 +6,7 @@ func hx01() escape.Case {
 	return escape.Case{
 		ID: "HX-01", Class: "metacharacters", Attack: "arguments of a host command hold ; && | $( ) backticks, newlines, redirections: they arrive as bytes, and no shell is started",
 		Source: "claude-code 2.1.6, 2.1.7", Layers: []string{"hostexec"},
-		Host: hosted("  auto_approve: [{program: echo, args: [<any>, ...]}]\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve: [{program: echo, args: [<any>, ...]}]\n", func(r *ruled) []escape.Finding {
 			res := r.run("hostexec", "echo", ";", "touch pwned", "&&", "|", "$(touch pwned)", "`touch pwned`", "a\nb", ">pwned", "*", "~", `\`)
 			want := "; touch pwned && | $(touch pwned) `touch pwned` a\nb >pwned * ~ \\\n"
 			out := []escape.Finding{

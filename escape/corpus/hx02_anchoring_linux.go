@@ -9,7 +9,7 @@ func hx02() escape.Case {
 	return escape.Case{
 		ID: "HX-02", Class: "pattern anchoring", Attack: "rules that hold for a part of a command are refused; commands that only look like an allowed one: longer, with a newline, another case, other letters, other words",
 		Source: "claude-code's prefix match; cloister's tests of patterns", Layers: []string{"hostexec", "commands", "loader"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^echo test$\"\n    - pattern: \"(?i)^echo k$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^echo test$\"\n    - pattern: \"(?i)^echo k$\"\n", func(r *ruled) []escape.Finding {
 			good := r.run("hostexec", "echo", "test")
 			out := []escape.Finding{found("control: the command itself", good.Status == 0 && good.Stdout == "test\n", "%d %q %s", good.Status, good.Stdout, good.Stderr)}
 			for name, argv := range map[string][]string{

@@ -10,7 +10,7 @@ func hx03() escape.Case {
 	return escape.Case{
 		ID: "HX-03", Class: "argument injection", Attack: "programs that a wide pattern allows are given arguments by which they run or write something else: a person is asked",
 		Source: "CmdNeedle arXiv 2606.15549; GTFOBins", Layers: []string{"hostexec", "commands"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^(find|tar|sort|make|npm|go|rg|env|sh|python3|sed|awk) .*$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^(find|tar|sort|make|npm|go|rg|env|sh|python3|sed|awk) .*$\"\n", func(r *ruled) []escape.Finding {
 			var out []escape.Finding
 			plain := r.run("hostexec", "find", ".", "-maxdepth", "0")
 			out = append(out, found("control: what the pattern means runs", plain.Status == 0, "status %d: %s", plain.Status, plain.Stderr))

@@ -9,7 +9,7 @@ func hx04() escape.Case {
 	return escape.Case{
 		ID: "HX-04", Class: "git options", Attack: "git of the host with -c, --config-env, --exec-path, -C, --git-dir, --work-tree, --upload-pack, ext:: and aliases, under a rule that allows all of git",
 		Source: "sandvault #177", Layers: []string{"hostexec", "commands"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^git .*$\"\n    - pattern: \"^/usr/bin/git .*$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^git .*$\"\n    - pattern: \"^/usr/bin/git .*$\"\n", func(r *ruled) []escape.Finding {
 			canary := r.base + "/canary"
 			var out []escape.Finding
 			r.host("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x")

@@ -10,7 +10,7 @@ func hx05() escape.Case {
 	return escape.Case{
 		ID: "HX-05", Class: "git in an agent's repository", Attack: "git of the host is asked for, with options and in a repository that brings fsmonitor, hooks, helpers, filters and rewritten remotes (HX-04 too)",
 		Source: "CVE-2026-26268; CVE-2022-24765; sandvault #177", Layers: []string{"hostexec", "commands"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^git .*$\"\n    - {program: git, args: [push, \"file:///nonexistent/cloister-hx05.git\", <ref>]}\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^git .*$\"\n    - {program: git, args: [push, \"file:///nonexistent/cloister-hx05.git\", <ref>]}\n", func(r *ruled) []escape.Finding {
 			canary := r.base + "/canary"
 			made := r.run("sh", "-euc", `mkdir sub; cd sub; git init -q .
 git config core.fsmonitor "touch `+canary+`"

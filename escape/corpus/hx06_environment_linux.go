@@ -10,7 +10,7 @@ func hx06() escape.Case {
 	return escape.Case{
 		ID: "HX-06", Class: "environment injection", Attack: "variables that loaders and tools obey are set inside: a host command has none of them",
 		Source: "CVE-2026-22708", Layers: []string{"hostexec", "commands"},
-		Host: hosted("  auto_approve: [{pattern: \"^printenv$\"}]\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve: [{pattern: \"^printenv$\"}]\n", func(r *ruled) []escape.Finding {
 			names := []string{"LD_PRELOAD", "GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "NODE_OPTIONS", "PYTHONPATH", "EDITOR", "PAGER", "BASH_ENV", "PERL5OPT"}
 			set := "env "
 			for _, n := range names {

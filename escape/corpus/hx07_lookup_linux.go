@@ -10,7 +10,7 @@ func hx07() escape.Case {
 	return escape.Case{
 		ID: "HX-07", Class: "program lookup", Attack: "a program of the project takes the place of one of the host: first in PATH, by ./, by its whole path, by a link (HX-08: a folder outside the project)",
 		Source: "CVE-2025-59532", Layers: []string{"hostexec", "commands"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^[a-z./-]*uname$\"\n    - pattern: \"^/.*uname$\"\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^[a-z./-]*uname$\"\n    - pattern: \"^/.*uname$\"\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			plant := "mkdir -p bin; printf '#!/bin/sh\\necho planted\\n' >bin/uname; chmod +x bin/uname; ln -sf bin/uname link-uname; "
 			res := r.run("sh", "-c", plant+"PATH=$PWD/bin:$PATH hostexec uname")
 			out := []escape.Finding{found("first in PATH", res.Status == 0 && res.Stdout == "Linux\n", "status %d: %q %s", res.Status, res.Stdout, res.Stderr)}

@@ -9,7 +9,7 @@ func hx08() escape.Case {
 	return escape.Case{
 		ID: "HX-08", Class: "working folder", Attack: "a host command asked for in a folder outside: by .., by a link, by one that takes the folder's place while a person looks",
 		Source: "CVE-2025-59532; DuneSlide", Layers: []string{"hostexec", "commands"}, Needs: map[escape.Layer]string{escape.Commands: "nobody is asked without rules that ask"},
-		Host: hosted("  auto_approve:\n    - pattern: \"^pwd -P$\"\n  manual_approve:\n    - pattern: \"^ls -a$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  auto_approve:\n    - pattern: \"^pwd -P$\"\n  manual_approve:\n    - pattern: \"^ls -a$\"\n", func(r *ruled) []escape.Finding {
 			var out []escape.Finding
 			for _, script := range []string{"cd / && hostexec pwd -P", "cd /work/.. && hostexec pwd -P", "ln -sfn / up && cd up && hostexec pwd -P", "ln -sfn .. up && cd -P up && hostexec pwd -P", "cd /etc && hostexec pwd -P", "cd $HOME && hostexec pwd -P", "cd /proc/self && hostexec pwd -P", "mkdir -p gone && cd gone && rmdir ../gone && hostexec pwd -P"} {
 				res := r.run("sh", "-c", script)

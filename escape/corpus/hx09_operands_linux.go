@@ -8,7 +8,7 @@ func hx09() escape.Case {
 	return escape.Case{
 		ID: "HX-09", Class: "operand mutation", Attack: "the script, the file that it is, the program or the interpreter's link are other ones when a person has answered",
 		Source: "openclaw #124738, #124858", Layers: []string{"hostexec", "commands"}, Needs: map[escape.Layer]string{escape.Commands: "nobody is asked without rules that ask"},
-		Host: hosted("  manual_approve:\n    - pattern: \"^sh [a-z/.-]+$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  manual_approve:\n    - pattern: \"^sh [a-z/.-]+$\"\n", func(r *ruled) []escape.Finding {
 			return r.watched(func() []escape.Finding {
 				var out []escape.Finding
 				for name, change := range map[string]string{

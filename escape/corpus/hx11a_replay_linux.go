@@ -11,7 +11,7 @@ func hx11a() escape.Case {
 	return escape.Case{
 		ID: "HX-11a", Class: "replay, other ways", Attack: "one answer is given twice, twenty times at once, after a no, after the asker left, and to the next guardian: it runs once at most",
 		Source: "OpenShell conditionally_reject_loses_race_to_approval", Layers: []string{"approval"},
-		Host: hosted("  manual_approve:\n    - pattern: \"^sh job.sh$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  manual_approve:\n    - pattern: \"^sh job.sh$\"\n", func(r *ruled) []escape.Finding {
 			var old string
 			out := r.watched(func() []escape.Finding {
 				const ask = "cd /work && echo 'echo ran >>runs' >job.sh && hostexec sh job.sh"

@@ -13,7 +13,7 @@ func hx13() escape.Case {
 	return escape.Case{
 		ID: "HX-13", Class: "shown is run", Attack: "10,000 random commands of all bytes: their canonical line, read by a shell, is the command; what a person is shown of one is what runs, byte by byte",
 		Source: "CVE-2026-53822; arXiv 2606.02668", Layers: []string{"hostexec"},
-		Host: hosted("  manual_approve:\n    - {program: printf, args: [<any>, ...]}\n", func(r *ruled) []escape.Finding {
+		Host: commands("  manual_approve:\n    - {program: printf, args: [<any>, ...]}\n", func(r *ruled) []escape.Finding {
 			random := rand.New(rand.NewPCG(1, 13))
 			words := func(n int) []string {
 				argv := make([]string, n)

@@ -14,7 +14,7 @@ func hx14() escape.Case {
 	return escape.Case{
 		ID: "HX-14", Class: "ANSI and control", Attack: "every control byte and sequence in arguments, folder, file and project: what lists, questions, watchers, record and window say of it is plain text (HX-15: bidi and invisible letters, HX-16: markup)",
 		Source: "CVE-2023-28101; zeroclaw #9396; agent-secret #185", Layers: []string{"renderer"},
-		Host: hosted(asksForAll, func(r *ruled) []escape.Finding {
+		Host: commands(asksForAll, func(r *ruled) []escape.Finding {
 			return r.rendered(map[string]string{
 				"C0": "\x01\x02\x07\b\x0b\x0c\x0e\x7f", "carriage return": "harmless\revil", "backspaces": "evil\b\b\b\bgood", "CSI": "\x1b[2J\x1b[31mred", "OSC 8": "\x1b]8;;https://evil.test\x07here\x1b]8;;\x07",
 				"OSC 52": "\x1b]52;c;ZXZpbA==\x07", "title": "\x1b]0;title\x1b\\\\", "C1": "\u0085\u009b31m\u009d0;x\u009c", "DCS": "\x1bP+q\x1b\\\\", "bad UTF-8": "\xc0\x80\xed\xa0\x80\xff",

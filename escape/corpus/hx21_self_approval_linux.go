@@ -11,7 +11,7 @@ func hx21() escape.Case {
 		ID: "HX-21", Class: "self-approval", Attack: "who asked answers: at the socket and the window from inside, by the proxy, by a host command that a person allowed, by cloister itself as one",
 		Source: "CVE-2026-22812; Leash's GHSA-9x85-c42x-79cx", Layers: []string{"net", "view", "peer credentials"}, Needs: map[escape.Layer]string{escape.Net: "questions come by the gate", escape.View: "the project is asked for at /work, which is the view's"},
 		Host: func(w *escape.World) []escape.Finding {
-			return hosted("  auto_approve:\n    - pattern: '^"+regexp.QuoteMeta(w.Self)+" say .*$'\n    - pattern: \"^cloister .*$\"\n    - pattern: '^"+regexp.QuoteMeta(w.Cloister)+" .*$'\n"+asksForAll, func(r *ruled) []escape.Finding {
+			return commands("  auto_approve:\n    - pattern: '^"+regexp.QuoteMeta(w.Self)+" say .*$'\n    - pattern: \"^cloister .*$\"\n    - pattern: '^"+regexp.QuoteMeta(w.Cloister)+" .*$'\n"+asksForAll, func(r *ruled) []escape.Finding {
 				return r.watched(func() []escape.Finding {
 					v, err := r.open()
 					if err != nil {

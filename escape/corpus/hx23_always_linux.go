@@ -8,7 +8,7 @@ func hx23() escape.Case {
 	return escape.Case{
 		ID: "HX-23", Class: "grants that stay", Attack: "after a yes for the project: another script behind the name, other arguments, another folder, another program of the name, other words",
 		Source: "openclaw #107683, #112946", Layers: []string{"hostexec", "commands", "approval"},
-		Host: hosted("  manual_approve:\n    - pattern: \"^sh [a-z ./]+$\"\n    - pattern: \"^bash [a-z ./]+$\"\n", func(r *ruled) []escape.Finding {
+		Host: commands("  manual_approve:\n    - pattern: \"^sh [a-z ./]+$\"\n    - pattern: \"^bash [a-z ./]+$\"\n", func(r *ruled) []escape.Finding {
 			out := r.watched(func() []escape.Finding {
 				id := r.asked("cd /work && echo 'touch ran; echo ran' >job.sh && mkdir -p sub && cp job.sh sub && hostexec sh job.sh")
 				status, said := r.approved(id, "--scope", "project")

@@ -10,7 +10,7 @@ func hx29() escape.Case {
 	return escape.Case{
 		ID: "HX-29", Class: "editor's messages", Attack: "such an agent writes messages that two readers take for two things, none at all, longer ones than memory should hold, answers to requests that were not made or are another's, and questions in Cloister's name that the person says yes to",
 		Source: "JSON-RPC 2.0; the Agent Client Protocol: session/request_permission", Layers: []string{"acp"},
-		Host: hosted("  auto_approve: [{pattern: \"^unused$\"}]\n", messages),
+		Host: commands("  auto_approve: [{pattern: \"^unused$\"}]\n", messages),
 	}
 }
 

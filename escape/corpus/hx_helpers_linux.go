@@ -18,6 +18,7 @@ type ruled struct {
 	project string
 
 	guardian *exec.Cmd // where layers are left out
+	sharing            // of one cloister by several commands
 }
 
 // instance starts nothing yet: the first run does.
@@ -68,6 +69,7 @@ func (r *ruled) serve() error {
 
 // write makes the configuration, of the kind of enclosure that is attacked.
 func (r *ruled) write(text string) error {
+	r.apart() // what runs already is of the rules before
 	return r.w.Write(r.base+"/config/cloister/config.yaml", r.w.Kind.Head()+strings.TrimPrefix(text, "version: 1\n"))
 }
 
@@ -84,6 +86,9 @@ func (r *ruled) variables() []string {
 }
 
 func (r *ruled) cloister(words ...string) escape.Result {
+	if name, argv := r.shares(words); name != "" {
+		words = append([]string{"exec", name, "--"}, argv...)
+	}
 	argv := append(r.variables(), r.w.Cloister)
 	res, err := r.w.Exec("env", append(argv, words...)...)
 	if err != nil {
@@ -112,6 +117,7 @@ func (r *ruled) has(name string) bool { return exists(filepath.Join(r.project, n
 
 func (r *ruled) close() {
 	r.cloister("stop", "--all", "-t", "1s")
+	r.waiting.Wait()
 	r.cloister("guardian", "stop")
 	if r.guardian != nil {
 		_ = r.guardian.Wait() // it was told to end

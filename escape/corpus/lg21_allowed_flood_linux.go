@@ -27,7 +27,7 @@ func lg21() escape.Case {
 	return escape.Case{
 		ID: "LG-21", Class: "record flood by allowed traffic", Attack: "16,000 allowed requests with paths of 2 KiB in one session: the record takes no more than the session's share of bytes, and counts the rest; another session is recorded one by one meanwhile",
 		Source: "issue 16, second audit", Layers: []string{"audit"}, Needs: gate(), Slow: 90,
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			res := r.inside("requests", "unbound.test", strconv.Itoa(flood21))
 			other := r.inside("requests", "unbound.test", "3")
 			var size int64
@@ -63,6 +63,6 @@ func lg21() escape.Case {
 				found("what is not recorded one by one is counted", sum+singles == flood21+3, "%d recorded, %d counted, of %d", singles, sum, flood21+3),
 				found("the record is whole", verify.Status == 0, "%s%s", verify.Stdout, verify.Stderr),
 			}
-		}),
+		})),
 	}
 }

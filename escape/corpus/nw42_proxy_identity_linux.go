@@ -15,7 +15,7 @@ func nw42() escape.Case {
 			flags := []string{"--expose", w.Self}
 			beside := make(chan escape.Result, 1)
 			go func() {
-				beside <- outcome(w, append(flags, "--allow", "ask42.test", "--timeout", "30s"), "sh", "-c", w.Self+" fetch ask42.test:443; sleep 4")
+				beside <- outcome(w, append(flags, "--allow", "ask42.test", "--timeout", "90s"), "sh", "-c", w.Self+" fetch ask42.test:443; sleep 4")
 			}()
 			w.Until(time.Second, func() bool { return false })
 			other := outcome(w, flags, ask...)

@@ -43,7 +43,7 @@ func nw46() escape.Case {
 				return there, reached
 			}
 			inside, reached := listen(func(mark string) escape.Result {
-				return outcome(w, []string{"--expose", w.Self, "--timeout", "30s"}, w.Self, "listen", port, mark)
+				return outcome(w, []string{"--expose", w.Self, "--timeout", "90s"}, w.Self, "listen", port, mark)
 			}, marks[0])
 			outside, control := listen(func(mark string) escape.Result {
 				res, err := w.Exec(w.Self, "listen", port, mark)

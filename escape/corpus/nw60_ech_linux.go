@@ -16,7 +16,7 @@ func nw60() escape.Case {
 	return escape.Case{
 		ID: "NW-60", Class: "encrypted client hello", Attack: "a program brings its own configuration, and hides a name that is denied in the ClientHello to one that is allowed, inspected or tunnelled",
 		Source: "issue 16, second audit; RFC 9849", Layers: []string{"policy"}, Needs: gate(),
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			const inner = "bound.test"
 			reached := func(run func(words ...string) escape.Result, to, text string) (string, escape.Result) {
 				before := len(r.w.Upstream())
@@ -48,6 +48,6 @@ func nw60() escape.Case {
 				out = append(out, found("control: without it "+public+" is reached", strings.Contains(sent, "plain60"), "%s %s; sent: %s", res.Stdout, res.Stderr, sent))
 			}
 			return out
-		}),
+		})),
 	}
 }

@@ -16,7 +16,7 @@ func nw61() escape.Case {
 	return escape.Case{
 		ID: "NW-61", Class: "tenant preset, other tenant", Attack: "from the bucket of a preset to another: by Host, by path, by copies, by replication, policy and grants",
 		Source: "issue 16, second audit", Layers: []string{"policy"}, Needs: gate(),
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			put := func(host, at string, head ...string) string {
 				return strings.Replace(post(host, at, "x", head...), "POST", "PUT", 1)
 			}
@@ -83,6 +83,6 @@ func nw61() escape.Case {
 				try("fields in the query", mine, put(mine, "/k?%24httpHeaders=x-amz-copy-source%3A%2Ftheirs%2Fa"), false),
 				try("WebDAV", mine, put(mine, "/k", "Destination: https://theirs.s3.amazonaws.com/k"), false),
 			}
-		}),
+		})),
 	}
 }

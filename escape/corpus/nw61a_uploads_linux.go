@@ -16,7 +16,7 @@ func nw61a() escape.Case {
 		ID: "NW-61a", Class: "tenant preset, an upload begun elsewhere", Attack: "an upload_id that another tenant gave to the program takes the data to that tenant's bucket, " +
 			"whatever bucket the path names",
 		Source: "issue 16, second audit", Layers: []string{"policy"}, Needs: gate(),
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			const upload = "/upload/storage/v1/b/mine/o?uploadType=resumable"
 			start := post(google, upload, `{"name":"k"}`, "Content-Type: application/json")
 			data := func(at string, head ...string) string {
@@ -30,7 +30,7 @@ func nw61a() escape.Case {
 				return found(name, strings.Contains(sent, "data61a") == passes && refused != passes, "%.400s %.200s; sent: %.500s", res.Stdout, res.Stderr, sent)
 			}
 			ours, theirs := "upload_id="+escape.BegunUpload, "upload_id=theirs"
-			return []escape.Finding{
+			out := []escape.Finding{
 				try("control: the session's own upload goes on", true, start, data(upload+"&"+ours)),
 				try("control: by the other interface", true, post(google, "/mine/k", "", "x-goog-resumable: start"), data(upload+"&"+ours)),
 				try("control: contents at once", true, data("/mine/k")),
@@ -40,8 +40,9 @@ func nw61a() escape.Case {
 				try("begun elsewhere, camel case", false, start, data(upload+"&uploadId=theirs")),
 				try("one of each", false, start, data(upload+"&"+ours+"&"+theirs)),
 				try("in a path that a field names", false, start, data("/mine/k", "X-Original-URL: /mine/k?"+theirs)),
-				try("begun by an earlier session", false, data(upload+"&"+ours)),
 			}
-		}),
+			r.apart()
+			return append(out, try("begun by an earlier session", false, data(upload+"&"+ours)))
+		})),
 	}
 }

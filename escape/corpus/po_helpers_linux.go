@@ -12,7 +12,7 @@ func toolbox(look func(r *ruled) []escape.Finding) func(w *escape.World) []escap
 		server := "allow_tools: [read, ask*], ask_tools: [write], deny_tools: [evil], prompts: [p], resources: [\"docs://*\"]"
 		return "version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  upstream_ca: [\"" + w.Base + "/authority.pem\"]\n  hosts: {tools.test: \"127.0.0.1:" + itoa(w.Secure) + "\"}\n" +
 			"mcp:\n  servers:\n    - {name: tools, url: \"https://tools.test/ok/mcp\", " + server + "}\n    - {name: local, command: [\"" + w.Self + "\", mcp], " + server + "}\n"
-	}, look)
+	}, together(look))
 }
 
 // rpc is one message to an MCP server.

@@ -11,10 +11,14 @@ func pr20() escape.Case {
 		ID: "PR-20", Class: "memory bomb", Attack: "touch more memory than --memory says; where no cgroup can be made the run does not start",
 		Source: "PR-20", Layers: []string{"cgroup, or no start"},
 		Host: func(w *escape.World) []escape.Finding {
-			hog := []string{w.Self, "hog", "192"}
+			size, limit := "192", "48MiB"
+			if w.Kind.Machine != "" { // which has 448 MiB at least
+				size, limit = "768", "512MiB"
+			}
+			hog := []string{w.Self, "hog", size}
 			flags := []string{"--expose", w.Self}
 			free := outcome(w, flags, hog...)
-			bound := outcome(w, append(flags, "--memory", "48MiB"), hog...)
+			bound := outcome(w, append(flags, "--memory", limit), hog...)
 			held := bound.Status == 137 || bound.Status == 125 && strings.Contains(bound.Stderr, "cgroup-limits")
 			again := outcome(w, nil, "true")
 			return []escape.Finding{

@@ -17,8 +17,9 @@ func pr23a() escape.Case {
 		ID: "PR-23a", Class: "what a person has once", Attack: "take all of what the kernel counts for a person and not for a process: instances of inotify, signals that wait; half of it is left to the programs outside",
 		Source: "attack on this code: no editor could watch, no timer be made; user_namespaces(7)", Layers: []string{"limits of the user namespace", "rlimits"},
 		Except: map[escape.Column]string{
-			escape.Docker: "the engine's containers have no user namespace of their own to count in",
-			escape.GVisor: "instances and signals are gVisor's own, of one cloister",
+			escape.Docker:  "the engine's containers have no user namespace of their own to count in",
+			escape.GVisor:  "instances and signals are gVisor's own, of one cloister",
+			escape.MicroVM: "the guest's own kernel counts there, and the host's counts nothing of it",
 		},
 		Host: func(w *escape.World) []escape.Finding {
 			var instances, signals int

@@ -13,6 +13,7 @@ func se11() escape.Case {
 		ID: "SE-11", Class: "CA key", Attack: "find the key that signs for opened connections, have a denied name signed, use one session's authority in another or outside",
 		Source: "leash's /leash-private; mkcert's warning", Layers: []string{"view", "certificates", "policy"}, Needs: gate(),
 		Host: vaulted(func(r *ruled) []escape.Finding {
+			r.one = false // each session has its own
 			system, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 			if err != nil {
 				return noHost("read the host's authorities", err)

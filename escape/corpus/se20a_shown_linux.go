@@ -21,7 +21,7 @@ func se20a() escape.Case {
 		ID: "SE-20a", Class: "what a question shows", Attack: "a harmless beginning and the harm behind it: at the end of a long path, in the query, in the body, in a tool's " +
 			"long arguments, in a second request behind the same question; a request too long to be shown",
 		Source: "issue 16, second audit", Layers: []string{"approval"}, Needs: gate(),
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			say := func(text string) string { return r.w.Self + " say tls:bound.test '" + text + "'" }
 			long := "/ok/" + strings.Repeat("harmless/", 300) + "harm20a"
 			body, much := strings.Repeat("x", 700)+"harm20c", strings.Repeat("harmless", 8<<10)+"harm20e"
@@ -61,7 +61,7 @@ func se20a() escape.Case {
 				}
 				return append(out, r.tooLong(say(get("bound.test", "/ok/"+strings.Repeat("q", 8)+"?"+strings.Repeat("harmless&", 3000)))), r.changed(), r.together())
 			})
-		}),
+		})),
 	}
 }
 

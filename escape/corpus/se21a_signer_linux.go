@@ -25,7 +25,7 @@ func se21a() escape.Case {
 		ID: "SE-21a", Class: "signing beyond the binding", Attack: "an access key that is bound to paths of one bucket signs requests that name another one, or another path of it: " +
 			"x-amz-copy-source signed and unsigned, in the query, parts, ARNs, Destination, other regions and hosts",
 		Source: "issue 16, second audit", Layers: []string{"secrets"},
-		Host: with(config, func(r *ruled) []escape.Finding {
+		Host: with(config, together(func(r *ruled) []escape.Finding {
 			file := r.base + "/value"
 			text := `{"Version": 1, "AccessKeyId": "` + keyID + `", "SecretAccessKey": "` + keySecret + `"}`
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -70,6 +70,6 @@ func se21a() escape.Case {
 				try("another region", false, to, "eu-west-1", "PUT", "/ok/k"),
 				try("another host", false, "tls:s3.amazonaws.com", "us-east-1", "PUT", "/mine/ok/k"),
 			}
-		}),
+		})),
 	}
 }

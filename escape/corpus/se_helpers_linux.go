@@ -47,7 +47,7 @@ func vaulted(look func(r *ruled) []escape.Finding) func(w *escape.World) []escap
 
 // withSecret is the Host of a case with the secret TOKEN, configured in its own way.
 func withSecret(config func(w *escape.World) string, look func(r *ruled) []escape.Finding) func(w *escape.World) []escape.Finding {
-	return with(config, func(r *ruled) []escape.Finding {
+	return with(config, together(func(r *ruled) []escape.Finding {
 		file := r.base + "/value"
 		if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 			return noHost("write the secret", err)
@@ -60,7 +60,7 @@ func withSecret(config func(w *escape.World) string, look func(r *ruled) []escap
 			return []escape.Finding{found("set the secret", false, "status %d: %s", res.Status, res.Stderr)}
 		}
 		return look(r)
-	})
+	}))
 }
 
 // inside runs this program inside.

@@ -28,6 +28,10 @@ var kinds = map[string]func(*runner) (kind, bool){
 		return r.imaged(kind{flags: []string{"-isolation", "native"}}), r.baseImage()
 	},
 	"docker": (*runner).inContainers,
+	"microvm": func(r *runner) (kind, bool) {
+		return kind{flags: []string{"-isolation", "microvm", "-machine", r.esc("data/cloister/microvm"), "-v"}},
+			r.command("a kernel for guests", "script/microvm-kernel", r.esc("cloister"), r.work, r.esc("data"))
+	},
 	"gvisor": func(r *runner) (kind, bool) {
 		return kind{flags: []string{"-isolation", "gvisor"}}, r.kernelBeside()
 	},

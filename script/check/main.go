@@ -51,7 +51,7 @@ var parts = []part{
 	{"clients", "which programs trust a session's authority; writes docs/clients.md", (*runner).clients},
 	{"time", "checkpoints, forks, applies and work beside their peers; writes docs/time-figures.md", (*runner).timeFigures},
 	{"layers", "write which attacks hold with each layer left out (ATTEMPTS is a pattern)", (*runner).layers},
-	{"columns", "write which attacks hold in each kind of cloister (KINDS, ATTEMPTS)", (*runner).columns},
+	{"columns", "write which attacks hold in each kind of cloister (KINDS, ATTEMPTS; microvm by name, and hours)", (*runner).columns},
 }
 
 // The plan of a run without arguments. What needs processors only runs at the lowest

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -14,24 +15,19 @@ func (r *runner) microvm() {
 	env := []string{"CGO_ENABLED=0", "CLOISTER_TEST_NEEDS=qemu"}
 	if !r.check("a kernel and a database", func(out io.Writer) error {
 		var folders, database bytes.Buffer
-		if err := r.run(io.MultiWriter(&folders, out), cmd{words: []string{"script/guest-kernels", filepath.Join(r.work, "kernels")}}); err != nil {
-			return err
-		}
-		words := []string{"script/microvm-database", filepath.Join(r.work, "database")}
-		if err := r.run(&database, cmd{words: words}); err != nil {
-			return err
-		}
-		env = append(env, "CLOISTER_MICROVM_KERNEL="+foldersIn(folders.String())[0],
+		kernels, databases := filepath.Join(r.work, "kernels"), filepath.Join(r.work, "database")
+		err := errors.Join(r.run(io.MultiWriter(&folders, out), cmd{words: []string{"script/guest-kernels", kernels}}),
+			r.run(&database, cmd{words: []string{"script/microvm-database", databases}}))
+		env = append(env, "CLOISTER_MICROVM_KERNEL="+strings.Split(folders.String(), "\n")[0],
 			"CLOISTER_MICROVM_DATABASE="+strings.TrimSpace(database.String()),
-			"CLOISTER_MICROVM_COMPOSE="+filepath.Join(r.work, "database", "docker-compose"))
-		return nil
+			"CLOISTER_MICROVM_COMPOSE="+filepath.Join(databases, "docker-compose"))
+		return err
 	}) {
 		return
 	}
 	test := func(name, pattern string, words ...string) {
 		r.check(name, func(out io.Writer) error {
-			all := append([]string{"go", "test", "-count=1", "-v", "-timeout=60m", "-run=" + pattern}, words...)
-			return r.run(out, cmd{words: all, env: env})
+			return r.run(out, cmd{env: env, words: append(strings.Fields("go test -count=1 -v -timeout=60m -run="+pattern), words...)})
 		})
 	}
 	test("machines", "^Test(Machine.*|Refusals|Status)$", "./sandbox/microvm")

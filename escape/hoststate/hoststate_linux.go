@@ -1,4 +1,10 @@
-package escape
+// Package hoststate tells whether a host is as it was: its mounts, devices, addresses, packet
+// rules and kernel settings.
+//
+// It promises an error for each of them that came, went or changed while something was done. It
+// mends nothing, and what container engines beside it come and go with is left out. Most readers
+// want Unchanged.
+package hoststate
 
 import (
 	"errors"
@@ -17,18 +23,18 @@ import (
 // Unchanged does something. Its error is also that this host is not as it was
 // before, as far as the calling process sees it: its mounts, network or settings.
 func Unchanged(do func() error) error {
-	before, err := hostState()
+	before, err := now()
 	if err != nil {
 		return err
 	}
 	err = do()
-	after, herr := hostState()
+	after, herr := now()
 	return errors.Join(err, herr, changes(before, after))
 }
 
-// hostState is what no attempt and no control may change: mounts, addresses,
+// now is what no attempt and no control may change: mounts, addresses,
 // devices, routes, packet rules, kernel settings, names, a fact on each line.
-func hostState() ([]string, error) {
+func now() ([]string, error) {
 	var out []string
 	for _, part := range []func() ([]string, error){mountsNow, devicesNow, addressesNow, rulesNow, settingsNow} {
 		lines, err := part()

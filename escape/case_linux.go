@@ -34,8 +34,8 @@ type Case struct {
 	// Contained: the control changes mounts or the network, so that it is made in
 	// namespaces only, never on the host itself.
 	Contained bool
-	// Only is the one kind of enclosure that the case is about; empty: every.
-	Only Column
+	// Only are the kinds of enclosure that the case is about; nil: every.
+	Only []Column
 	// Except are kinds of enclosure where the case has no meaning, and why.
 	Except map[Column]string
 	// Slow is a longer time for the tries, in seconds.
@@ -156,7 +156,7 @@ func (c Column) Layers() []Layer {
 
 // Tried says whether a case can be tried with a layer left out at all.
 func (c Case) Tried() bool {
-	if c.Only != "" && c.Only != Native { // layers are the native driver's
+	if c.Elsewhere(Native) { // layers are the native driver's
 		return false
 	}
 	return c.Tries != nil || slices.ContainsFunc(Layers(), func(l Layer) bool { _, needs := c.Needs[l]; return needs || c.names(l) })

@@ -117,9 +117,12 @@ func (e Enclosure) Column() Column {
 	return Native
 }
 
+// Elsewhere tells whether a case is about other columns alone.
+func (c Case) Elsewhere(column Column) bool { return c.Only != nil && !slices.Contains(c.Only, column) }
+
 // In tells whether a case is tried in a column.
 func (c Case) In(column Column) bool {
-	return (c.Only == "" || c.Only == column) && c.Except[column] == ""
+	return !c.Elsewhere(column) && c.Except[column] == ""
 }
 
 // Seen is what came of the cases in each column and as whom: "root" or "user".

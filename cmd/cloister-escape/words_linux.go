@@ -19,9 +19,9 @@ import (
 // options are the words typed.
 type options struct {
 	escape.Options
-	only, part, holds, document, columns string
-	isolation, image, images, machine    string
-	write, short, verbose, together      bool
+	only, skip, part, holds, document, columns string
+	isolation, image, images, machine          string
+	write, short, verbose, together            bool
 }
 
 const usage = `Usage: cloister-escape [flags]
@@ -49,6 +49,7 @@ func parse(words []string) (options, error) {
 	f.BoolVar(&o.Layers, "layers", false, "leave out each layer in turn")
 	f.StringVar(&o.Dir, "dir", "/var/tmp", "`folder` to make worlds in, not below /tmp")
 	f.StringVar(&o.only, "run", "", "only cases whose name matches this `pattern`")
+	f.StringVar(&o.skip, "skip", "", "none of the cases whose name matches this `pattern`; empty: skip none")
 	f.StringVar(&o.holds, "holds", "", "`file` of what second layers hold, to compare with")
 	f.BoolVar(&o.write, "write", false, "write what was seen into that file instead; other cases' lines stay")
 	f.StringVar(&o.document, "document", "",
@@ -162,11 +163,15 @@ func (o options) cases() ([]escape.Case, error) {
 	if err != nil {
 		return nil, wrong("-run: %v", err)
 	}
+	skip, err := regexp.Compile(o.skip)
+	if err != nil {
+		return nil, wrong("-skip: %v", err)
+	}
 	out := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool {
-		return !pattern.MatchString(c.ID) || !c.In(o.Kind.Column())
+		return !pattern.MatchString(c.ID) || o.skip != "" && skip.MatchString(c.ID) || !c.In(o.Kind.Column())
 	})
 	if o.short {
-		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && c.Only == "" })
+		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && c.Only == nil })
 	}
 	if o.part != "" {
 		n, of := 0, 0

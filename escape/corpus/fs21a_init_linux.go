@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"os"
 
 	"cloister/escape"
@@ -23,8 +24,9 @@ func fs21a() escape.Case {
 						return err
 					}
 					defer f.Close()
-					n, err := f.Read(make([]byte, 64))
-					if n == 0 && name == "cmdline" {
+					text := make([]byte, 64)
+					n, err := f.Read(text)
+					if name == "cmdline" && len(bytes.Trim(text[:n], "\x00")) == 0 { // gVisor's shows as many zeros as there were
 						return escape.ErrNothing
 					}
 					if n == 0 && err != nil && name != "mem" {
@@ -33,7 +35,11 @@ func fs21a() escape.Case {
 					return nil
 				}})
 			}
-			for _, name := range []string{"root", "cwd", "exe", "fd/0", "ns/user", "ns/mnt"} {
+			links := []string{"root", "cwd", "exe", "fd/0", "ns/user", "ns/mnt"}
+			if in.Level == escape.GVisor { // the last two have numbers of its own, from 1 on
+				links = links[:4]
+			}
+			for _, name := range links {
 				out = append(out, escape.Try{Name: "follow " + name, Do: func() error {
 					_, err := os.Readlink(first + name)
 					return err

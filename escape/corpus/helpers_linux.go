@@ -221,6 +221,9 @@ func gate() map[escape.Layer]string {
 	return map[escape.Layer]string{escape.Net: "the proxy and every name are the gate's"}
 }
 
+// noImages is why a case of images has no meaning on the user level.
+const noImages = "an image is refused by a line: root's helper reads none that its caller could have written"
+
 // noHost is a finding of a look that could not be made.
 func noHost(name string, err error) []escape.Finding {
 	return []escape.Finding{{Name: name, Detail: err.Error()}}

@@ -12,7 +12,7 @@ import (
 func nw45() escape.Case {
 	return escape.Case{
 		ID: "NW-45", Class: "neighbour sandboxes", Attack: "knock at the ports of another cloister on every address that engines give, by broadcast and by multicast",
-		Source: "docker's bridge lets containers of one network meet", Layers: []string{"net"}, Only: escape.Docker,
+		Source: "docker's bridge lets containers of one network meet", Layers: []string{"net"}, Only: []escape.Column{escape.Docker},
 		Host: func(w *escape.World) []escape.Finding {
 			free, err := net.Listen("tcp", ":0")
 			if err != nil {

@@ -13,7 +13,10 @@ func pr22() escape.Case {
 	return escape.Case{
 		ID: "PR-22", Class: "disk and inode fill", Attack: "write until nothing is left: into /tmp and the root, which are bounded in bytes and files, and into a project on a small disk of its own, by bytes and by files; the record lies elsewhere and goes on",
 		Source: "PR-22", Layers: []string{"size of /tmp", "warning"},
-		Except: map[escape.Column]string{escape.Docker: "the engine mounts what is there already, not a disk that this case makes"},
+		Except: map[escape.Column]string{
+			escape.Docker: "the engine mounts what is there already, not a disk that this case makes",
+			escape.User:   "the disk of this case lies in a user namespace, in which root's helper is another",
+		},
 		Host: func(w *escape.World) []escape.Finding {
 			bounds := outcome(w, nil, "sh", "-c", "for d in / /tmp /dev/shm /var/tmp; do stat -f -c '%n %b %S %c' $d; done; stat -f -c 'project %b %S %c' .")
 			out := []escape.Finding{found("it ran", bounds.Status == 0, "status %d: %s", bounds.Status, bounds.Stderr)}

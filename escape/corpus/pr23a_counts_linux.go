@@ -18,6 +18,7 @@ func pr23a() escape.Case {
 		Source: "attack on this code: no editor could watch, no timer be made; user_namespaces(7)", Layers: []string{"limits of the user namespace", "rlimits"},
 		Except: map[escape.Column]string{
 			escape.Docker:  "the engine's containers have no user namespace of their own to count in",
+			escape.User:    "they are counted for the account of the payload, not for the person",
 			escape.GVisor:  "instances and signals are gVisor's own, of one cloister",
 			escape.MicroVM: "the guest's own kernel counts there, and the host's counts nothing of it",
 		},

@@ -21,6 +21,7 @@ func sc02a() escape.Case {
 		ID: "SC-02a", Class: "powers of a trusted devcontainer",
 		Attack: "a person trusts and starts a devcontainer that asks for the host's root, the engine's socket, a folder of the person's, capabilities, the host's network and a command on the host: each demand is refused by name, and inside there is nothing of it",
 		Source: "vscode-remote-release #11428; devcontainers/cli #290", Layers: []string{"launcher"},
+		Except: map[escape.Column]string{escape.User: noImages},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			mark := r.base + "/sc02a"
 			inContainers := r.w.Kind.Isolation == "docker" // what its run would start is the driver's own tests'

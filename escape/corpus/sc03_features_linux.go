@@ -11,6 +11,7 @@ func sc03() escape.Case {
 	return escape.Case{
 		ID: "SC-03", Class: "features and digests", Attack: "a repository names features of unknown registries, another image and a digest that is another's in its lock: nothing is fetched; a digest that a person wrote is the only image that starts, whatever the name leads to now",
 		Source: "devcontainer spec #428", Layers: []string{"launcher", "image digests"},
+		Except: map[escape.Column]string{escape.User: noImages},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			for name, text := range powers() {
 				if err := r.w.Write(r.project+"/"+name, text); err != nil {

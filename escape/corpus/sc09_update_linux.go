@@ -11,6 +11,7 @@ func sc09() escape.Case {
 	return escape.Case{
 		ID: "SC-09", Class: "self-update", Attack: "have cloister replaced: there is no command that updates it or loads a bundle; one of another build does not speak with this guardian; an image whose bytes are not its digest's is refused",
 		Source: "SC-09", Layers: []string{"no update", "image digests"},
+		Except: map[escape.Column]string{escape.User: noImages},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			sum := func() string {
 				res, err := r.w.Exec("sha256sum", r.w.Cloister)

@@ -10,7 +10,7 @@ import (
 
 func st02() escape.Case {
 	return escape.Case{
-		ID: "ST-02", Class: "an apply against the person's own edits", Only: escape.Native, Slow: 120,
+		ID: "ST-02", Class: "an apply against the person's own edits", Slow: 120,
 		Attack: "the person saves a file at every moment of an apply and an undo of it, in place and by a rename",
 		Source: "issue 19", Layers: []string{"apply"},
 		Host: between("", func(r *ruled) []escape.Finding {

@@ -9,7 +9,7 @@ import (
 func st03() escape.Case {
 	const rules = "  manual_approve:\n    - pattern: \"^sh job.sh$\"\n"
 	return escape.Case{
-		ID: "ST-03", Class: "a fork with its parent's answers", Only: escape.Native, Slow: 120,
+		ID: "ST-03", Class: "a fork with its parent's answers", Slow: 120,
 		Attack: "a fork asks for what a person allowed its parent once or for the session; a restored cloister does what was allowed before",
 		Source: "issue 19", Layers: []string{"approval"},
 		Host: hosted(rules, func(r *ruled) []escape.Finding {

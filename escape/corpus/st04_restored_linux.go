@@ -17,7 +17,7 @@ echo "[$(stat -c %i $j/stage/0)]" >$j/staged.json
 
 func st04() escape.Case {
 	return escape.Case{
-		ID: "ST-04", Class: "stores that a backup brought back", Only: escape.Native, Slow: 120,
+		ID: "ST-04", Class: "stores that a backup brought back", Slow: 120,
 		Attack: "put links, pipes, endless files, layers that lie above and changes that nobody ordered into the store of a stopped cloister, and a link in the place of a private home, as a backup or another account may",
 		Source: "attack on the next start", Layers: []string{"store", "apply", "homes"},
 		Host: between("", func(r *ruled) []escape.Finding {

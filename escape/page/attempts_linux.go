@@ -59,7 +59,7 @@ func (f Facts) Attempts() string {
 // held is a cell of the table: held, by whom alone, or why it is not tried.
 func (f Facts) held(c escape.Case, column escape.Column) string {
 	switch as := f.Seen[c.ID][column]; {
-	case c.Only != "" && c.Only != column:
+	case c.Elsewhere(column):
 		return "—"
 	case c.Except[column] != "":
 		return "— " + c.Except[column]

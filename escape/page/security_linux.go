@@ -37,7 +37,7 @@ func (f Facts) columns() string {
 		var all, some, none, out []string
 		for _, c := range f.Cases {
 			switch n := len(f.Seen[c.ID][column]); {
-			case c.Only != "" && c.Only != column:
+			case c.Elsewhere(column):
 			case !c.In(column):
 				out = append(out, c.ID)
 			case n == len(column.By()):

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,10 @@ type kind struct {
 	flags  []string                 // of cloister-escape
 	own    func(as string) []string // more of them, by who starts it; nil: none
 	env    []string
-	before []string // words before the command, which root starts then
-	as     []string // who starts it; nil: root and the user
-	end    func()   // ends what was started for it; nil: nothing was
+	before func(program string) []string // words before the command, which root starts then, by a build's name
+	off    string                        // cases for whom those must be of the build that leaves layers out
+	as     string                        // who starts it; empty: root and the user
+	end    func()                        // ends what was started for it; nil: nothing was
 }
 
 // kinds make what the cloisters of each column need (escape/enclosure_linux.go).
@@ -37,8 +39,9 @@ var kinds = map[string]func(*runner) (kind, bool){
 	},
 	"user": func(r *runner) (kind, bool) {
 		return kind{
-			flags: []string{"-isolation", "user"}, as: []string{"user"},
-			before: []string{"script/with-local-user", r.esc("off"), r.machine.name},
+			flags: []string{"-isolation", "user"}, as: "user",
+			before: func(of string) []string { return []string{"script/with-local-user", r.esc(of), r.machine.name} },
+			off:    "^BK-1[24]$", // they leave layers out themselves
 		}, true
 	},
 }
@@ -59,11 +62,10 @@ func (r *runner) eachKind(usual []string, do func(k kind, name, as string)) {
 		if !ok {
 			continue // it was a check, and failed
 		}
-		if k.as == nil {
-			k.as = []string{"root", "user"}
-		}
-		for _, as := range k.as {
-			do(k, name, as)
+		for _, as := range []string{"root", "user"} {
+			if k.as == "" || k.as == as {
+				do(k, name, as)
+			}
 		}
 		if k.end != nil {
 			k.end()
@@ -78,9 +80,13 @@ func (r *runner) madeIn(k kind, name, as string, within time.Duration, flags ...
 	if k.own != nil {
 		words = append(words, k.own(as)...)
 	}
-	c := cmd{words: words, user: as == "user", env: k.env, within: within}
+	c := cmd{words: words, user: r.root && as == "user", env: k.env, within: within}
 	if k.before != nil {
-		c.words = append(append(k.before, r.machine.asUser(k.env)...), words...)
+		build := "cloister"
+		if slices.Contains(flags, "-layers") || slices.Contains(flags, k.off) && !slices.Contains(flags, "-skip") {
+			build = "off"
+		}
+		c.words = slices.Concat(k.before(build), r.machine.asUser(k.env), words)
 		c.user = false
 	}
 	r.check(name, func(out io.Writer) error {
@@ -99,13 +105,12 @@ func (r *runner) imaged(k kind) kind {
 
 // inContainers starts an engine for containers.
 func (r *runner) inContainers() (kind, bool) {
-	if !r.machine.installQuietly("dockerd", "docker.io") {
-		return kind{}, false
-	}
-	if e := r.engine(); e != nil {
-		k := r.onEngineOf(e)
-		k.end = e.stop
-		return k, r.baseImage()
+	if r.machine.installQuietly("dockerd", "docker.io") {
+		if e := r.engine(); e != nil {
+			k := r.onEngineOf(e)
+			k.end = e.stop
+			return k, r.baseImage()
+		}
 	}
 	return kind{}, false
 }

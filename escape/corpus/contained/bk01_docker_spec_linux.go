@@ -122,7 +122,7 @@ func (c created) faults(apparmor bool) []string {
 func spec() escape.Case {
 	return escape.Case{
 		ID: "BK-01", Class: "Docker spec", Attack: "look at the created containers with the engine's eyes for every box of the list; a container as docker run makes it must be found wanting",
-		Source: "HARDENING 5.2", Layers: []string{"containers"}, Only: escape.Docker,
+		Source: "HARDENING 5.2", Layers: []string{"containers"}, Only: []escape.Column{escape.Docker},
 		Host: func(w *escape.World) []escape.Finding {
 			e := EngineOf(w)
 			var info struct{ SecurityOptions []string }

@@ -41,7 +41,7 @@ func (p profile) lets(name string, family uint64) bool {
 func old() escape.Case {
 	return escape.Case{
 		ID: "BK-02", Class: "Docker old daemon", Attack: "on an engine whose own profile is old: the profile that it is given must keep io_uring, AF_ALG and AF_VSOCK shut by itself",
-		Source: "moby#46762; moby/profiles dec315c", Layers: []string{"containers", "seccomp"}, Only: escape.Docker,
+		Source: "moby#46762; moby/profiles dec315c", Layers: []string{"containers", "seccomp"}, Only: []escape.Column{escape.Docker},
 		Host: func(w *escape.World) []escape.Finding {
 			// Root's and the user's attempts share an engine.
 			name := fmt.Sprintf("bk02-%d", os.Getuid())

@@ -27,6 +27,9 @@ func Cases() []escape.Case {
 	return []escape.Case{files(), means(), programs(), programsAlone(), patterned(), asked(), digested(), askedPrograms()}
 }
 
+// natively are the levels whose commands the host's kernel keeps to a list.
+func natively() []escape.Column { return []escape.Column{escape.Native, escape.User} }
+
 // world is where things lie. All of a way's own names are in out, which may be written.
 type world struct{ base, secret, open, out, copied string }
 

@@ -18,6 +18,16 @@ type StateRecord struct {
 	// Session is the id of the session whose memory it is, for a record of kind state.memory:
 	// its answer has the seal of an image with that digest.
 	Session string `json:"session,omitempty"`
+	// Key opens that image where it is encrypted. It goes into the seal, and is not recorded.
+	Key string `json:"key,omitempty"`
+}
+
+// PathMemoryKey gives the key of an image that is encrypted to whoever shows its seal.
+const PathMemoryKey = "/v1/state/memory-key"
+
+// MemoryKey is that key, an identity of age; "" where the image is in the clear.
+type MemoryKey struct {
+	Key string `json:"key"`
 }
 
 // StateRecorded is the answer to a record.

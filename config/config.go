@@ -280,6 +280,9 @@ type State struct {
 	ProjectQuota Size `json:"project_quota"`
 	// Recipients of age, to which exports are sealed.
 	Recipients []string `json:"recipients"`
+	// Whether memories that checkpoint --memory keeps are encrypted on the disk. The key is sealed by
+	// the guardian.
+	EncryptMemory bool `json:"encrypt_memory"`
 }
 
 // Notify says who is notified of each question, such as a chat or a phone. It answers none.

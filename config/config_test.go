@@ -451,7 +451,7 @@ func TestExplain(t *testing.T) {
 		{Key: "resources.cpus", Value: "unlimited"},
 		{Key: "resources.pids", Value: "4096"},
 		{Key: "state.quota", Value: "unlimited"}, {Key: "state.project_quota", Value: "unlimited"},
-		{Key: "state.recipients", Value: "[]"},
+		{Key: "state.recipients", Value: "[]"}, {Key: "state.encrypt_memory", Value: "false"},
 		{Key: "audit.anchor_file"}, {Key: "audit.anchor_command", Value: "[]"},
 		{Key: "notify.command", Value: "[]"}, {Key: "notify.webhook"},
 		{Key: "devcontainer.features[0]", Value: "ghcr.io/devcontainers/features/*"},

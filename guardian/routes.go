@@ -126,6 +126,8 @@ func Routes() []Route {
 		{api.PathProjects, Window, None, "the projects that had a cloister", (*guardian).getProjects, nil},
 		{api.PathProjects + "/start", None, Window, "start a cloister in one of them", nil, (*guardian).postStart},
 		{api.PathState, None, Owner, "record a change of a kept workspace, before it is made", nil, (*guardian).postState},
+		{api.PathMemoryKey, None, Owner, "the key of a kept memory that is encrypted, for its seal",
+			nil, (*guardian).postMemoryKey},
 		{api.PathWorkspaces, Window, None, "the kept workspaces with their checkpoints", (*guardian).getWorkspaces, nil},
 		{api.PathWorkspaces + "/{name}/diff", Window, None,
 			"what one changed (?at=CHECKPOINT&since=CHECKPOINT&path=PATH: with its text; lines=1: with counts)",

@@ -32,12 +32,25 @@ func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error
 			return nil, api.BadRequest("keep the memory of %s: there is no such session", in.Cloister)
 		}
 		out.Seal, err = g.seals.SealMemory(api.Memory{Session: in.Session, Checkpoint: in.Resource, Digest: in.Digest},
-			l.state.Authority)
+			l.state.Authority, in.Key)
 		if err != nil {
 			return nil, err
 		}
 	}
 	return out, g.recordState(r.Context(), in)
+}
+
+// postMemoryKey gives the key of an image that is encrypted, out of its seal.
+func (g *guardian) postMemoryKey(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := read[api.Memory](r)
+	if err != nil {
+		return nil, err
+	}
+	had, err := g.seals.OpenMemory(m)
+	if err != nil {
+		return nil, err
+	}
+	return api.MemoryKey{Key: had.MemoryKey}, nil
 }
 
 // recordState writes down a change of a kept workspace, before it is made or once it failed.

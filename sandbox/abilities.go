@@ -56,16 +56,20 @@ type MemoryKeeper interface {
 	RestoreMemory(ctx context.Context, s Spec, w Wiring, i *Image) (Box, error)
 }
 
-// Image is a memory that a MemoryKeeper wrote: its files, in Shape what it must be given of
-// them again, and the programs that ran.
+// Image is a memory that a MemoryKeeper wrote: in Shape what it must be given of its descriptors
+// again, and the programs that ran.
 type Image struct {
-	Files    [3]*os.File
+	// Files are ImageFiles of them, or one that has all: that one may be the end of a pipe when it is written.
+	Files    []*os.File
 	Shape    string
 	Programs []Program
 	// Sound waits until it is known that every byte is as it was kept, and says where one is
 	// not. nil: that is known. A driver may build a box meanwhile, and gives it no byte before.
 	Sound func() error
 }
+
+// ImageFiles is of how many files an image is that is not in one.
+const ImageFiles = 3
 
 // Known waits until the image is known to be as it was kept.
 func (i *Image) Known() error {

@@ -24,8 +24,9 @@ func (e *Interrupted) Error() string { return "interrupted by " + e.Signal.Strin
 // cause is why a context ended, where that explains the error.
 func cause(ctx context.Context, err error) error {
 	why := context.Cause(ctx)
-	var sig *Interrupted
-	if errors.As(why, &sig) || errors.Is(why, client.ErrNoAnswer) {
+	_, stopped := errors.AsType[*Interrupted](why)
+	_, slow := errors.AsType[*TooSlow](why)
+	if stopped || slow || errors.Is(why, client.ErrNoAnswer) {
 		return why
 	}
 	return err

@@ -9,7 +9,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"cloister/api"
@@ -95,8 +93,8 @@ type Shim struct {
 	Reviews review.Store
 	// Timeout ends the command; 0 means never.
 	Timeout time.Duration
-	// StartWithin bounds the time until the command runs; 0 means what a guardian
-	// may take to answer.
+	// StartWithin bounds the building of the box and the start of the command, once the guardian
+	// has granted it; 0 means native's bound. The guardian's answers have a bound of their own.
 	StartWithin time.Duration
 	// End yields a reason when the caller wants the command to end; nil never does.
 	End <-chan string
@@ -147,7 +145,7 @@ const hangUpAfter = time.Second
 // removed.
 func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	// Until the command runs, the caller's signals are this process's own.
-	ctx, started := s.untilStarted(ctx)
+	ctx, granted, started := s.untilStarted(ctx)
 	defer started()
 	defer func() { err = errors.Join(err, s.Begun.Close()) }()
 	if s.Judge != nil {
@@ -157,6 +155,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	if err != nil {
 		return res, cause(ctx, err)
 	}
+	granted()
 	release := sync.OnceValue(view.Release)
 	defer func() { err = errors.Join(err, release(), link.Close()) }()
 	grant := link.Grant()
@@ -197,10 +196,12 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		},
 		Judge: s.judge(&kernel, tell),
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
-			return link.Arm(ctx, client.Listeners{
+			ctx, cancel := context.WithTimeoutCause(ctx, client.OpenWithin, client.ErrNoAnswer)
+			defer cancel()
+			return cause(ctx, link.Arm(ctx, client.Listeners{
 				TCP4: g.TCP4, TCP6: g.TCP6, DNS: g.DNS4, DNS6: g.DNS6, DNSTCP: g.DNSTCP4, DNSTCP6: g.DNSTCP6,
 				Refusals: g.Refusals, Streams: g.Streams, DNSStreams: g.DNSStreams,
-			})
+			}))
 		},
 	})
 	if err != nil {
@@ -258,49 +259,6 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		err = errors.Join(err, endErr)
 	}
 	return res, errors.Join(err, reviewErr)
-}
-
-// perPath is how much longer a start may take for each path that a policy names: a hundred
-// times what it takes on a quiet machine.
-const perPath = 10 * time.Millisecond
-
-// paths is what the paths that policies name add to the bound of a start.
-func (s *Shim) paths() time.Duration {
-	return time.Duration(len(s.View.Closed)+len(s.Judged)+len(s.Permits.List)) * perPath
-}
-
-// untilStarted bounds the time in which a guardian that hangs holds a start up,
-// and lets a signal end it. The function that it gives ends both bounds and
-// gives the caller's context back.
-func (s *Shim) untilStarted(whole context.Context) (context.Context, func() context.Context) {
-	ctx, cancel := context.WithCancelCause(whole)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		limit := time.NewTimer(cmp.Or(s.StartWithin, client.OpenWithin) + s.paths())
-		defer limit.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-limit.C:
-				cancel(client.ErrNoAnswer)
-			case sig := <-s.Signals:
-				if n, ok := sig.(syscall.Signal); ok && n != syscall.SIGWINCH {
-					cancel(&Interrupted{n})
-				}
-			}
-		}
-	}()
-	end := sync.OnceFunc(func() {
-		close(stop)
-		<-stopped
-		cancel(nil)
-	})
-	return ctx, func() context.Context {
-		end()
-		return whole
-	}
 }
 
 // prepare plans the view while the guardian opens the session. Where one fails,

@@ -20,3 +20,9 @@ func (c *Client) SealMemory(ctx context.Context, in api.StateRecord) ([]byte, er
 	out, err := ask[api.StateRecorded](ctx, c, http.MethodPost, api.PathState, in)
 	return out.Seal, err
 }
+
+// MemoryKey asks for the key of an image that is encrypted.
+func (c *Client) MemoryKey(ctx context.Context, m api.Memory) (string, error) {
+	out, err := ask[api.MemoryKey](ctx, c, http.MethodPost, api.PathMemoryKey, m)
+	return out.Key, err
+}

@@ -8,9 +8,9 @@ import (
 )
 
 // SealMemory seals the image of a session's memory: it is bound to what the claim says of it,
-// and holds the authority that the programs in that memory trust.
-func (k *Key) SealMemory(m api.Memory, authority []byte) ([]byte, error) {
-	return k.Seal(m.Bound(), State{Authority: authority})
+// and holds the authority that the programs in that memory trust, and the image's key where it is encrypted.
+func (k *Key) SealMemory(m api.Memory, authority []byte, key string) ([]byte, error) {
+	return k.Seal(m.Bound(), State{Authority: authority, MemoryKey: key})
 }
 
 // OpenMemory opens the seal of the image that a session goes on from. What another instance

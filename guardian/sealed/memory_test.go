@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -11,11 +12,14 @@ func TestMemory(t *testing.T) {
 	k := &Key{Path: filepath.Join(t.TempDir(), "key")}
 	m := api.Memory{Session: "0a", Checkpoint: "abcdefgh", Digest: "d1"}
 	var err error
-	if m.Seal, err = k.SealMemory(m, []byte("authority")); err != nil {
+	if m.Seal, err = k.SealMemory(m, []byte("authority"), "the key"); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := k.OpenMemory(m); err != nil || string(s.Authority) != "authority" {
-		t.Fatalf("%q, %v", s.Authority, err)
+	if s, err := k.OpenMemory(m); err != nil || string(s.Authority) != "authority" || s.MemoryKey != "the key" {
+		t.Fatalf("%q, %q, %v", s.Authority, s.MemoryKey, err)
+	}
+	if bytes.Contains(m.Seal, []byte("the key")) {
+		t.Error("the key can be read in its seal")
 	}
 	other := &Key{Path: filepath.Join(t.TempDir(), "key")}
 	if _, err := other.OpenMemory(m); err == nil {

@@ -42,6 +42,8 @@ type State struct {
 	// Values are what the secrets have been: a server may still say one that was refreshed
 	// since, and the vault has the last alone.
 	Values []Known `json:"values,omitempty"`
+	// MemoryKey opens an image that is encrypted, whose seal this is.
+	MemoryKey string `json:"memory_key,omitempty"`
 	// Words is the digest of the words that the session was granted with.
 	Words []byte `json:"words"`
 }

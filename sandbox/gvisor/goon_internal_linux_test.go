@@ -102,10 +102,12 @@ func goesOn(
 		told.add("looked at")
 		return sound
 	})}
-	for i := range image.Files {
-		if image.Files[i], err = os.CreateTemp(dir, "image"); err != nil {
+	for range sandbox.ImageFiles {
+		f, err := os.CreateTemp(dir, "image")
+		if err != nil {
 			t.Fatal(err)
 		}
+		image.Files = append(image.Files, f)
 	}
 	defer image.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)

@@ -27,7 +27,13 @@ const restoredMark = "CLOISTER_RESTORED=1"
 const keptBy = Pin + "/" + Protocol
 
 // imageWord names the image's files to the kernel's program.
-func imageWord(fds []int) string { return fmt.Sprintf("--image=%d:%d:%d", fds[0], fds[1], fds[2]) }
+func imageWord(fds []int) string {
+	var words []string
+	for _, fd := range fds {
+		words = append(words, strconv.Itoa(fd))
+	}
+	return "--image=" + strings.Join(words, ":")
+}
 
 // SaveMemory writes the memory of a box to an image. The box goes on whatever becomes of
 // this process: the program that holds it still ends by the end of a pipe.
@@ -57,7 +63,7 @@ func (d *Driver) SaveMemory(
 	defer null.Close()
 	h := native.Hosted{
 		Program: sandbox.HostPath(program),
-		Pass:    append([]*os.File{r.outside, until}, i.Files[:]...),
+		Pass:    append([]*os.File{r.outside, until}, i.Files...),
 		Command: func(pass []int) (argv, env []string) {
 			argv = append(append([]string{ProgramName}, places...), flags...)
 			return append(argv, modeSave, "--protocol="+Protocol, fmt.Sprintf("--report=%d", pass[0]),

@@ -21,7 +21,7 @@ const (
 const Pin = "v0.0.0-20260905035102-160fafc42237"
 
 // Protocol is what driver and program say to each other, as kernel/main.go has it.
-const Protocol = "3"
+const Protocol = "4"
 
 // flags are runsc's, the same for every command: what its parts may do hangs on them, so its
 // filters of system calls are compiled for them (kernel/filters.go).

@@ -42,7 +42,7 @@ func TestReseedIsWhatDiffers(t *testing.T) {
 		same   bool
 	}{{"reseeded", d, false}, {"control: not reseeded", unmarked{d}, true}} {
 		t.Run(c.what, func(t *testing.T) {
-			parent, child := sandboxtest.GoOn(t, sandboxtest.New(t, c.driver))
+			parent, child := sandboxtest.GoOn(t, sandboxtest.New(t, c.driver), false)
 			if (parent.OpenSSL == child.OpenSSL) != c.same {
 				t.Errorf("OpenSSL drew %s and %s", parent.OpenSSL, child.OpenSSL)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -30,31 +31,65 @@ func keptMemory(t *testing.T, h *Harness) {
 	if _, ok := h.Driver.(sandbox.MemoryKeeper); !ok {
 		return
 	}
-	parent, child := GoOn(t, h)
-	if parent.Kernel == child.Kernel {
-		t.Errorf("the kernel's random bytes are the same in parent and child: %s", child.Kernel)
-	}
-	if parent.OpenSSL == child.OpenSSL {
-		t.Errorf("OpenSSL's random bytes are the same in parent and child: %s", child.OpenSSL)
+	for _, streamed := range []bool{false, true} {
+		if streamed {
+			h = New(t, h.Driver)
+		}
+		parent, child := GoOn(t, h, streamed)
+		if parent.Kernel == child.Kernel {
+			t.Errorf("the kernel's random bytes are the same in parent and child: %s", child.Kernel)
+		}
+		if parent.OpenSSL == child.OpenSSL {
+			t.Errorf("OpenSSL's random bytes are the same in parent and child: %s", child.OpenSSL)
+		}
 	}
 }
 
 // Drawn are the random bytes that a process drew after its memory was kept, or went on.
 type Drawn struct{ Kernel, OpenSSL string }
 
-// GoOn keeps the memory of a process, has it go on in another box, and gives what each drew.
-func GoOn(t *testing.T, h *Harness) (ofParent, ofChild Drawn) {
+// imageIn makes the files of an image, or one that what is streamed comes to. written waits until
+// it is all there.
+func imageIn(t *testing.T, dir string, streamed bool) (image *sandbox.Image, written func()) {
 	t.Helper()
-	keeper := h.Driver.(sandbox.MemoryKeeper)
-	child := New(t, h.Driver)
-	image := &sandbox.Image{}
-	for i := range image.Files {
-		f, err := os.OpenFile(filepath.Join(h.data, "image"+strconv.Itoa(i)), os.O_CREATE|os.O_RDWR, 0o600)
+	count := map[bool]int{false: sandbox.ImageFiles, true: 1}[streamed]
+	image = &sandbox.Image{}
+	for i := range count {
+		f, err := os.OpenFile(filepath.Join(dir, "image"+strconv.Itoa(i)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}
-		image.Files[i] = f
+		image.Files = append(image.Files, f)
 	}
+	if !streamed {
+		return image, func() {}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := image.Files[0]
+	image.Files[0] = w
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(all, r)
+		done <- errors.Join(err, r.Close())
+	}()
+	return image, func() {
+		if err := errors.Join(w.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+		image.Files[0] = all
+	}
+}
+
+// GoOn keeps the memory of a process, as one stream or in files of its own, has it go on in another box,
+// and gives what each drew.
+func GoOn(t *testing.T, h *Harness, streamed bool) (ofParent, ofChild Drawn) {
+	t.Helper()
+	keeper := h.Driver.(sandbox.MemoryKeeper)
+	child := New(t, h.Driver)
+	image, written := imageIn(t, h.data, streamed)
 	defer image.Close()
 	var spec sandbox.Spec
 	parent := h.Run(t, Options{
@@ -78,6 +113,7 @@ func GoOn(t *testing.T, h *Harness) (ofParent, ofChild Drawn) {
 	if parent.Err != nil || parent.Status.Code != 7 {
 		t.Fatalf("the parent: %+v", parent)
 	}
+	written()
 	saved := lastNumber(t, filepath.Join(child.Project, "log"))
 	again := sandbox.Restored(keeper, image)
 	defer again.Close()

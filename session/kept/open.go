@@ -23,6 +23,15 @@ func Recipients(dirs xdg.Dirs) ([]string, error) {
 	return c.State.Recipients, nil
 }
 
+// EncryptsMemory reports whether memories are encrypted on the disk, as the configuration says.
+func EncryptsMemory(dirs xdg.Dirs) (bool, error) {
+	c, _, err := config.Load(dirs.Config)
+	if err != nil {
+		return false, err
+	}
+	return c.State.EncryptMemory, nil
+}
+
 // Open opens the store of a person's workspaces with the quotas of the configuration.
 // project is what [store.Open] takes.
 func Open(dirs xdg.Dirs, project string) (*store.Store, error) {

@@ -64,7 +64,7 @@ func newKin(t *testing.T) *kin {
 			text, err := io.ReadAll(files[len(names)])
 			return string(text), err
 		})
-		i.Sound = p.vouches(i, sheet.Checkpoint, digest)
+		i.Sound = p.vouches(i, sheet, digest)
 		err = i.Known()
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -105,12 +105,12 @@ func Begin(
 	if err != nil {
 		return nil, nil, err
 	}
-	image, err := Open(dir, sheet)
+	image, err := passed.image(dir, sheet)
 	if err != nil {
 		return nil, nil, err
 	}
 	if passed != nil {
-		image.Sound = passed.vouches(image, sheet.Checkpoint, claim.Digest)
+		image.Sound = passed.vouches(image, sheet, claim.Digest)
 	} else {
 		image.Sound = compare(image, sheet)
 	}
@@ -138,6 +138,8 @@ type Brancher struct {
 	Hand *kept.Hand
 	// Start starts a cloister in the background, passes it files, and waits until it runs.
 	Start func(context.Context, launch.Order, ...*os.File) (launch.Answer, error)
+	// Key asks the guardian for the key of an image that is encrypted.
+	Key func(context.Context, api.Memory) (string, error)
 	// Free is how much memory the machine has for them, in bytes; nil asks it.
 	Free func() (int64, error)
 }
@@ -168,16 +170,36 @@ func (b *Brancher) Branch(
 		return nil, err
 	}
 	dir := Folder(w, c)
-	seen, err := Open(dir, sheet)
+	seen, err := b.open(ctx, dir, sheet)
 	if err != nil {
 		return nil, err
 	}
-	seen.Sound = compare(seen, sheet)
 	defer func() { err = errors.Join(err, seen.Close()) }()
 	if forks, err = b.Hand.Fork(ctx, w, c.ID, count); err != nil {
 		return nil, err
 	}
 	return forks, b.start(ctx, dir, seen, sheet, forks, accept)
+}
+
+// open opens an image in the clear, which is compared with its sheet beside whatever its caller does.
+func (b *Brancher) open(ctx context.Context, dir string, s Sheet) (*sandbox.Image, error) {
+	i, err := Open(dir, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case !s.Encrypted:
+		i.Sound = compare(i, s)
+		return i, nil
+	}
+	claim, err := s.Claim()
+	key := ""
+	if err == nil {
+		key, err = b.Key(ctx, *claim)
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return decrypted(i, s, key)
 }
 
 // start starts the children, beside the comparison of the image that all of them go on from.

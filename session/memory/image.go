@@ -36,8 +36,8 @@ const version = 1
 
 const sheetFile = "sheet.json"
 
-// names are the files of an image, in the order of sandbox.Image.
-var names = [...]string{"state", "index", "pages"}
+// names are the files of an image in the clear, in the order of sandbox.Image.
+var names = [sandbox.ImageFiles]string{"state", "index", "pages"}
 
 // A File is one of the image's, as it was when the memory was kept.
 type File struct {
@@ -56,8 +56,18 @@ type Sheet struct {
 	Order      json.RawMessage   `json:"order"` // by which the cloister was started
 	Programs   []sandbox.Program `json:"programs"`
 	Files      []File            `json:"files"`
+	// Encrypted says that the image is one file, whose key is in the guardian's seal.
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Seal is the guardian's, of the rest.
 	Seal []byte `json:"seal,omitempty"`
+}
+
+// names are those of the files in its folder.
+func (s Sheet) names() []string {
+	if s.Encrypted {
+		return []string{encryptedName}
+	}
+	return names[:]
 }
 
 // Digest covers all of a sheet but its seal, and by it the files.
@@ -85,24 +95,13 @@ func (s Sheet) Claim() (*api.Memory, error) {
 	return &api.Memory{Session: s.Session, Checkpoint: s.Checkpoint, Digest: digest, Seal: s.Seal}, err
 }
 
-// Create makes the empty files of an image in a folder that its caller made.
-func Create(dir string) (*sandbox.Image, error) {
-	i := &sandbox.Image{}
-	for n, name := range names {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("keep memory: %w", err), i.Close())
-		}
-		i.Files[n] = f
+// Describe completes a sheet by an image that was written.
+func (o *Output) Describe(s *Sheet) error {
+	s.Version, s.Shape, s.Programs, s.Encrypted = version, o.Shape, o.Programs, o.Key != ""
+	err := o.over()
+	if err == nil {
+		s.Files, err = looked(o.files)
 	}
-	return i, nil
-}
-
-// Describe completes a sheet by the files of an image that was written.
-func Describe(i *sandbox.Image, s *Sheet) error {
-	s.Version, s.Shape, s.Programs = version, i.Shape, i.Programs
-	var err error
-	s.Files, err = looked(i)
 	return err
 }
 
@@ -125,7 +124,7 @@ func Read(dir string) (Sheet, error) {
 	if err == nil {
 		err = exactjson.Unmarshal(text, &s)
 	}
-	if err == nil && (s.Version != version || len(s.Files) != len(names)) {
+	if err == nil && (s.Version != version || len(s.Files) != len(s.names())) {
 		err = fmt.Errorf("version %d with %d files", s.Version, len(s.Files))
 	}
 	if err != nil {
@@ -137,21 +136,21 @@ func Read(dir string) (Sheet, error) {
 // Open opens the files of an image. What they hold is not looked at: see [sandbox.Image.Known].
 func Open(dir string, s Sheet) (*sandbox.Image, error) {
 	i := &sandbox.Image{Shape: s.Shape}
-	for n, name := range names {
+	for _, name := range s.names() {
 		f, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open the memory: %w", err), i.Close())
 		}
-		i.Files[n] = f
+		i.Files = append(i.Files, f)
 	}
 	return i, nil
 }
 
 // looked measures all files at once. It moves no offset.
-func looked(i *sandbox.Image) ([]File, error) {
-	out := make([]File, len(i.Files))
+func looked(files []*os.File) ([]File, error) {
+	out := make([]File, len(files))
 	var group errgroup.Group
-	for n, f := range i.Files {
+	for n, f := range files {
 		group.Go(func() error {
 			fi, err := f.Stat()
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 func made(t *testing.T) (string, Sheet) {
 	t.Helper()
 	dir := t.TempDir()
-	i, err := Create(dir)
+	i, err := Create(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func made(t *testing.T) (string, Sheet) {
 	i.Shape = "false - v0"
 	s := Sheet{Cloister: "box", Session: "0a", Checkpoint: "abcdefgh", Isolation: "gvisor",
 		Order: []byte(`{"verb":"run","args":["x"],"publish":["80"],"name":"box","accept":["residue:wide-workspace"]}`)}
-	if err := errors.Join(Describe(i, &s), Write(dir, s)); err != nil {
+	if err := errors.Join(i.Describe(&s), Write(dir, s)); err != nil {
 		t.Fatal(err)
 	}
 	return dir, s

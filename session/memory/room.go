@@ -13,6 +13,9 @@ func fitting(s Sheet, count int, free func() (int64, error)) error {
 	if err != nil {
 		return err
 	}
+	if s.Encrypted {
+		count++ // what all of them are filled from is in memory too
+	}
 	return fits(int64(count), s.Bytes(), n)
 }
 

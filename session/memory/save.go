@@ -35,6 +35,8 @@ type Saver struct {
 	Hand   *kept.Hand
 	Client *client.Client
 	Driver func(isolation string) (sandbox.Driver, error)
+	// Encrypt has what lies on the disk encrypted, by a key that the guardian seals.
+	Encrypt bool
 	// Accepts refuses what runs before anything of it is kept; nil keeps whatever it is.
 	Accepts func([]sandbox.Program) error
 }
@@ -76,7 +78,7 @@ func (s *Saver) Save(
 			err = errors.Join(err, layers.RemoveAll(w.Folder(), id))
 		}
 	}()
-	image, err := Create(dir)
+	image, err := Create(dir, s.Encrypt)
 	if err != nil {
 		return c, err
 	}
@@ -85,7 +87,7 @@ func (s *Saver) Save(
 	freeze := func() (func() error, error) {
 		still, thaw, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			done <- keeper.SaveMemory(ctx, sandbox.Handle(info.Handle), spec, image, func() error {
+			done <- keeper.SaveMemory(ctx, sandbox.Handle(info.Handle), spec, image.Image, func() error {
 				if s.Accepts != nil {
 					if err := s.Accepts(image.Programs); err != nil {
 						return err
@@ -124,9 +126,9 @@ var errNotStill = errors.New("nothing could be held still")
 
 // describe writes the sheet, once the guardian has recorded and sealed it.
 func (s *Saver) describe(
-	ctx context.Context, w *store.Workspace, dir string, image *sandbox.Image, sheet *Sheet, message string,
+	ctx context.Context, w *store.Workspace, dir string, image *Output, sheet *Sheet, message string,
 ) error {
-	if err := Describe(image, sheet); err != nil {
+	if err := image.Describe(sheet); err != nil {
 		return err
 	}
 	if err := w.Room("checkpoint", sheet.Bytes()); err != nil {
@@ -138,7 +140,7 @@ func (s *Saver) describe(
 	}
 	sheet.Seal, err = s.Client.SealMemory(ctx, api.StateRecord{
 		Kind: audit.StateMemory, Cloister: w.Name, Project: w.Project, Resource: sheet.Checkpoint, Reason: message,
-		Digest: claim.Digest, Session: sheet.Session,
+		Digest: claim.Digest, Session: sheet.Session, Key: image.Key,
 	})
 	if err != nil {
 		return err

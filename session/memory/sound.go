@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"cloister/sandbox"
@@ -23,10 +24,10 @@ func (c *Changed) Error() string {
 func compare(i *sandbox.Image, s Sheet) func() error {
 	done := make(chan error, 1)
 	go func() {
-		now, err := looked(i)
-		for n := range s.Files {
+		now, err := looked(i.Files)
+		for n, name := range s.names() {
 			if err == nil && s.Files[n] != now[n] {
-				err = &Changed{s.Checkpoint, names[n]}
+				err = &Changed{s.Checkpoint, name}
 			}
 		}
 		done <- err
@@ -37,30 +38,50 @@ func compare(i *sandbox.Image, s Sheet) func() error {
 // Passed is the image that the shim of a child was started with: the files that who started it
 // compared with their sheet, once for all children, and the way on which it says so.
 type Passed struct {
-	files [len(names)]*os.File
+	files []*os.File
 	said  func() (string, error)
 }
 
 // Took makes of the files of a shim's order what [Brancher] passed; nil where those are none.
 func Took(files []*os.File) *Passed {
-	if len(files) != len(names)+1 {
+	last := len(files) - 1
+	if last != 1 && last != len(names) {
 		return nil
 	}
-	p := &Passed{files: [len(names)]*os.File(files)}
+	p := &Passed{files: files[:last]}
 	p.said = sync.OnceValues(func() (string, error) {
-		said, err := io.ReadAll(files[len(names)])
-		return string(said), errors.Join(err, files[len(names)].Close())
+		said, err := io.ReadAll(files[last])
+		return string(said), errors.Join(err, files[last].Close())
 	})
 	return p
 }
 
+// image is what a child goes on from: the files of the folder, or what was passed of one that is encrypted.
+func (p *Passed) image(dir string, s Sheet) (*sandbox.Image, error) {
+	if !s.Encrypted {
+		return Open(dir, s)
+	}
+	if p == nil {
+		return nil, fmt.Errorf("the memory of checkpoint %s is encrypted: cloister fork alone goes on from it", s.Checkpoint)
+	}
+	files, err := reopened(p.files)
+	i := &sandbox.Image{Files: files, Shape: s.Shape}
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
 // vouches gives what waits for the word that an image is the one that was compared: the very files, by
 // the sheet with that digest. A file that lies under the same name and is another one was not.
-func (p *Passed) vouches(i *sandbox.Image, checkpoint, digest string) func() error {
+func (p *Passed) vouches(i *sandbox.Image, s Sheet, digest string) func() error {
 	return sync.OnceValue(func() error {
 		said, err := p.said()
 		if err != nil {
 			return fmt.Errorf("read the memory: %w", err)
+		}
+		if len(p.files) != len(i.Files) || len(i.Files) != len(s.Files) {
+			return &Changed{s.Checkpoint, sheetFile}
 		}
 		for n, f := range p.files {
 			mine, err1 := i.Files[n].Stat()
@@ -69,7 +90,7 @@ func (p *Passed) vouches(i *sandbox.Image, checkpoint, digest string) func() err
 				return fmt.Errorf("read the memory: %w", err)
 			}
 			if said != digest || !os.SameFile(mine, theirs) {
-				return &Changed{checkpoint, names[n]}
+				return &Changed{s.Checkpoint, s.names()[n]}
 			}
 		}
 		return nil
@@ -96,7 +117,7 @@ func pass(i *sandbox.Image, s Sheet) (files []*os.File, over func() error, err e
 			_, _ = word.WriteString(digest) // a child that is gone has said why
 		}
 	}()
-	return append(i.Files[:len(names):len(names)], said), func() error {
+	return append(slices.Clip(i.Files), said), func() error {
 		err := said.Close()
 		<-done
 		return err

@@ -59,6 +59,15 @@ func Check(recipients []string) error {
 	return nil
 }
 
+// NewKey makes a key: the identity that opens what is sealed to the recipient.
+func NewKey() (identity, recipient string, err error) {
+	i, err := age.GenerateX25519Identity()
+	if err != nil {
+		return "", "", fmt.Errorf("make a key: %w", err)
+	}
+	return i.String(), i.Recipient().String(), nil
+}
+
 func recipient(word string) (age.Recipient, error) {
 	// As the files of age have them, so the newer kind with it; comments are none of ours.
 	list, err := age.ParseRecipients(strings.NewReader(word))

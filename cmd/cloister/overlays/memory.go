@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cloister/api"
 	"cloister/cmd/cloister/cli"
 	"cloister/sandbox"
 	"cloister/session/kept"
@@ -32,7 +33,15 @@ func (a *Commands) remember(
 		return store.Checkpoint{}, err
 	}
 	defer client.Close()
-	s := memory.Saver{Hand: h, Client: client, Driver: a.Driver, Accepts: accepts}
+	dirs, err := a.Dirs()
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	encrypt, err := kept.EncryptsMemory(dirs)
+	if err != nil {
+		return store.Checkpoint{}, err
+	}
+	s := memory.Saver{Hand: h, Client: client, Driver: a.Driver, Accepts: accepts, Encrypt: encrypt}
 	c, err := s.Save(ctx, verb, w, message, verb == "fork")
 	if needs, ok := errors.AsType[*memory.Needs](err); ok {
 		err = cli.Usage("cloister start --isolation gvisor --workspace overlay", "%v", needs)
@@ -57,7 +66,15 @@ func (a *Commands) forkMemory(
 	if err != nil {
 		return err
 	}
-	b := memory.Brancher{Hand: h, Start: a.Detach}
+	key := func(ctx context.Context, m api.Memory) (string, error) {
+		client, err := a.Ensure(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer client.Close()
+		return client.MemoryKey(ctx, m)
+	}
+	b := memory.Brancher{Hand: h, Start: a.Detach, Key: key}
 	forks, err := b.Branch(ctx, w, c, count, accept, id == "")
 	if err != nil {
 		return err

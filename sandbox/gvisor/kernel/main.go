@@ -22,7 +22,7 @@ import (
 
 // Protocol is the version of what the driver and this program say to each other. It is
 // the driver's too: sandbox/gvisor has the same number.
-const Protocol = "3"
+const Protocol = "4"
 
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "version" || os.Args[1] == "--version") {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/google/subcommands"
 	"golang.org/x/sys/unix"
@@ -20,28 +22,39 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 )
 
-// image are the descriptors of the three files of a saved memory, in the order in which the
-// sandbox expects them: its state, where pages lie, and the pages.
-type image [3]int
+// image are the descriptors of a saved memory: of three files, in the order in which the sandbox
+// expects them (its state, where pages lie, and the pages), or of one that has all of it.
+type image []int
 
-func (i *image) String() string { return fmt.Sprint(*i) }
+func (i *image) String() string { return fmt.Sprint([]int(*i)) }
 
 // Get is a flag's value, as runsc's flags have.
 func (i *image) Get() any { return *i }
 
 func (i *image) Set(s string) error {
-	if _, err := fmt.Sscanf(s, "%d:%d:%d", &i[0], &i[1], &i[2]); err != nil {
-		return fmt.Errorf("%q are not three descriptors", s)
+	*i = nil
+	for word := range strings.SplitSeq(s, ":") {
+		fd, err := strconv.Atoi(word)
+		if err != nil {
+			return fmt.Errorf("%q are not descriptors", s)
+		}
+		*i = append(*i, fd)
+	}
+	if len(*i) != 1 && len(*i) != 3 {
+		return fmt.Errorf("%q are neither one descriptor nor three", s)
 	}
 	return nil
 }
 
 // given reports whether there is one.
-func (i *image) given() bool { return *i != image{} }
+func (i image) given() bool { return len(i) > 0 }
 
-func (i *image) files() (out []*os.File) {
-	for n, name := range []string{"state", "pages metadata", "pages"} {
-		out = append(out, os.NewFile(uintptr(i[n]), name))
+// apart reports whether pages are apart from the rest.
+func (i image) apart() bool { return len(i) > 1 }
+
+func (i image) files() (out []*os.File) {
+	for _, fd := range i {
+		out = append(out, os.NewFile(uintptr(fd), "image"))
 	}
 	return out
 }
@@ -115,7 +128,7 @@ func (s *save) run(c *container.Container) (err error) {
 	s.say("started")
 	files := s.image.files()
 	o := control.SaveOpts{
-		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: true, Resume: true,
+		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: s.image.apart(), Resume: true,
 		FilePayload: urpc.FilePayload{Files: files},
 	}
 	if err := conn.Call(boot.ContMgrCheckpoint, &o, nil); err != nil {
@@ -141,7 +154,7 @@ func restore(c *container.Container, i image) error {
 		return err
 	}
 	defer conn.Close()
-	o := boot.RestoreOpts{HavePagesFile: true, Background: true, FilePayload: urpc.FilePayload{Files: i.files()}}
+	o := boot.RestoreOpts{HavePagesFile: i.apart(), Background: true, FilePayload: urpc.FilePayload{Files: i.files()}}
 	if err := conn.Call(boot.ContMgrRestore, &o, nil); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

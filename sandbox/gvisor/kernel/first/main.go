@@ -30,7 +30,7 @@ import (
 const reportFD = 3
 
 // protocol is the version of what the caller and this program say to each other.
-const protocol = "3"
+const protocol = "4"
 
 // order is what the arguments say: MODE PROTOCOL FILTER MOVES COMMAND...
 type order struct {

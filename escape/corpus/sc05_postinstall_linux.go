@@ -18,6 +18,10 @@ func sc05() escape.Case {
 				return noHost("make the package", err)
 			}
 			defer clean(w.Project+"/evil", w.Project+"/node_modules", w.Project+"/package.json", w.Project+"/package-lock.json")
+			// FS-09 took it away, and gVisor looks for what is to be renamed before it refuses.
+			if err := w.Write(".git/hooks/pre-push.sample", "#!/bin/sh\n"); err != nil {
+				return noHost("put a sample back", err)
+			}
 			know, err := w.Know()
 			if err != nil {
 				return noHost("tell what is known", err)

@@ -77,7 +77,11 @@ func st01() escape.Case {
 func (r *ruled) carried() []escape.Finding {
 	for _, layer := range r.layers() {
 		copied := r.base + "/copied"
-		res := r.host("rm -rf " + copied + "; cp -a --sparse=always " + layer + " " + copied + "; test -u " + copied + "/setid && test -p " + copied + "/pipe && test -L " + copied + "/out1")
+		res := r.host("rm -rf " + copied + "; cp -a --sparse=always " + layer + " " + copied + "; test -u " + copied + "/setid && test -L " + copied + "/out1")
+		if r.w.Level == escape.GVisor && res.Status == 0 { // its pipes and attributes are its own, and in no layer
+			return []escape.Finding{found("control: a copy of the layer carries all of it", true, "")}
+		}
+		res = r.host("test -p " + copied + "/pipe")
 		var value [8]byte
 		if n, err := unix.Getxattr(layer+"/plain", "user.evil", value[:]); res.Status == 0 && err == nil && n > 0 {
 			return []escape.Finding{found("control: a copy of the layer carries all of it", true, "")}

@@ -161,11 +161,15 @@ func (w *world) fixedByCodex() {
 +add adds.
 *** End Patch
 `
+	// A command has half a minute, which is the most: in an emulated machine it takes that.
+	command := func(text string) step {
+		return step{"exec_command", map[string]any{"cmd": text, "yield_time_ms": 30_000}}
+	}
 	api := &responsesAPI{last: "Fixed: add adds now.", steps: []step{
-		{"exec_command", map[string]any{"cmd": "node add.test.js; " + whoAmI}},
+		command("node add.test.js; " + whoAmI),
 		{"apply_patch", map[string]any{"*": patch}},
-		{"exec_command", map[string]any{"cmd": "node add.test.js && git add -A && git commit -qm 'add: add' && git status --short"}},
-		{"exec_command", map[string]any{"cmd": lookAround}},
+		command("node add.test.js && git add -A && git commit -qm 'add: add' && git status --short"),
+		command(lookAround),
 	}}
 	w.net.handle("api.openai.com", api)
 	w.args = append(w.args, "-e", "CODEX_API_KEY=sk-test-89ab")

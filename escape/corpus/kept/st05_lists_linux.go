@@ -65,6 +65,7 @@ func lists() escape.Case {
 		ID: "ST-05", Class: "access lists in an overlay",
 		Attack: "let other users write what an apply brings over: by access lists on new and changed files and folders, and by the mask that such a list puts into a file's mode, also of a file of the person's that is moved",
 		Source: "docs/decisions/0096", Layers: []string{"apply"},
+		Except: map[escape.Column]string{escape.GVisor: "gVisor puts no access list on what the host shows"},
 		Host: func(w *escape.World) []escape.Finding {
 			p := project{w, w.Base + "/lists"}
 			out := p.furnish()

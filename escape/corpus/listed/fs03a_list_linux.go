@@ -9,7 +9,7 @@ import (
 func files() escape.Case {
 	return escape.Case{
 		ID: "FS-03a", Class: "list of files", Attack: "under a list of what may be opened: another file by other names, links, renames, exchanges, O_PATH, /proc, another process; names made where none may be",
-		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Only: natively(),
+		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Except: elsewhere(),
 		Prepare: prepare, Flags: under("files.cedar", opens),
 		Tries: func(in escape.Inside) []escape.Try {
 			l := outside(in)

@@ -23,7 +23,7 @@ const came = "it-came-off"
 func means() escape.Case {
 	return escape.Case{
 		ID: "FS-03b", Class: "list of files by other means", Attack: "under a list of what may be opened: another file executed, by its loader, by an interpreter, as a script; a descriptor opened again for more; its folder moved; a link that is swapped while it is opened; bound, cloned and overlaid mounts",
-		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock", "seccomp", "capabilities"}, Only: natively(), Contained: true,
+		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock", "seccomp", "capabilities"}, Except: elsewhere(), Contained: true,
 		Prepare: func(w *escape.World) error { return provide(w.Inside) }, Flags: under("means.cedar", opens),
 		Tries: func(in escape.Inside) []escape.Try {
 			if in.Control {

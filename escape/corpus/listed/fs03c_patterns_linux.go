@@ -18,7 +18,7 @@ import (
 func patterned() escape.Case {
 	return escape.Case{
 		ID: "FS-03c", Class: "files by a pattern", Attack: "files that a pattern forbids: those that are there by other names, links, descriptors, another process's root; those made later by every call that makes a name",
-		Source: "Cedar's patterns", Layers: []string{"view", "listener"}, Only: natively(),
+		Source: "Cedar's patterns", Layers: []string{"view", "listener"}, Only: []escape.Column{escape.Native, escape.WithImage, escape.User},
 		Prepare: prepareClosed, Flags: under("patterns.cedar", func(_ *escape.World, l world) string {
 			return `forbid (principal, action == Action::"FileOpen", resource in Glob::"listed/**/*.shut");` + "\n"
 		}),

@@ -12,7 +12,7 @@ import (
 func asked() escape.Case {
 	return escape.Case{
 		ID: "FS-03d", Class: "files that are asked about", Attack: "a file about which a person would be asked, and nobody is: read and written by other names, links, descriptors and places, moved, and by a link that is swapped while the call waits",
-		Source: "Cedar's ask", Layers: []string{"view", "listener"}, Only: natively(),
+		Source: "Cedar's ask", Layers: []string{"view", "listener"}, Except: elsewhere(),
 		Prepare: prepareClosed, Flags: under("asked.cedar", func(_ *escape.World, l world) string {
 			return fmt.Sprintf("@ask permit (principal, action == Action::\"FileOpen\", resource) when { resource in [File::%q, File::%q] };\n", l.secret, l.base+"/shut/secret")
 		}),

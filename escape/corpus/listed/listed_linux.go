@@ -27,8 +27,14 @@ func Cases() []escape.Case {
 	return []escape.Case{files(), means(), programs(), programsAlone(), patterned(), asked(), digested(), askedPrograms()}
 }
 
-// natively are the levels whose commands the host's kernel keeps to a list.
-func natively() []escape.Column { return []escape.Column{escape.Native, escape.User} }
+// elsewhere is why lists and questions have no meaning on other levels.
+func elsewhere() map[escape.Column]string {
+	const refused = "refused by a line: only native keeps them"
+	return map[escape.Column]string{
+		escape.User: refused, escape.GVisor: refused, escape.MicroVM: refused,
+		escape.Docker: refused + ", and a kernel that judges files, which the part lsm boots",
+	}
+}
 
 // world is where things lie. All of a way's own names are in out, which may be written.
 type world struct{ base, secret, open, out, copied string }

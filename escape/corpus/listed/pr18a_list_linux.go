@@ -9,7 +9,7 @@ import (
 func programs() escape.Case {
 	return escape.Case{
 		ID: "PR-18a", Class: "list of programs", Attack: "under lists of what may be opened and executed: a copy of a permitted program by other names, descriptors, links, a script's first line, memory, a file without a name",
-		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Only: natively(),
+		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Except: elsewhere(),
 		Prepare: prepare,
 		Flags:   under("programs.cedar", func(w *escape.World, l world) string { return opens(w, l) + executes(w, l) }),
 		Tries: func(in escape.Inside) []escape.Try {

@@ -10,7 +10,7 @@ import (
 func programsAlone() escape.Case {
 	return escape.Case{
 		ID: "PR-18b", Class: "list of programs alone", Attack: "under a list of what may be executed, all files open: a program written into every folder that is writable inside, and executed there by name, descriptor and after its name is gone",
-		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Only: natively(),
+		Source: "KubeArmor and Leash bypasses", Layers: []string{"landlock"}, Except: elsewhere(),
 		Prepare: prepare, Flags: under("alone.cedar", executes),
 		Tries: func(in escape.Inside) []escape.Try {
 			l := outside(in)

@@ -14,7 +14,7 @@ import (
 func askedPrograms() escape.Case {
 	return escape.Case{
 		ID: "PR-18d", Class: "program that is asked about", Attack: "a program about which a person would be asked, and nobody is: executed by other names, links, descriptors, where its stand-in lies; by an interpreter, by its loader; written, given a mode, moved; a link and the words of a call swapped while it waits",
-		Source: "Cedar's ask", Layers: []string{"view", "listener"}, Only: natively(),
+		Source: "Cedar's ask", Layers: []string{"view", "listener"}, Except: elsewhere(),
 		Prepare: prepareClosed, Flags: under("programs.cedar", func(_ *escape.World, l world) string {
 			return fmt.Sprintf("@ask permit (principal, action == Action::\"ProcessExec\", resource) when { resource in [File::%q, File::%q, File::%q, File::%q] };\n", l.copied, l.base+"/asked", l.base+"/asked-too", forbidden)
 		}),

@@ -28,8 +28,21 @@ type taken struct {
 func take(t *testing.T) *taken {
 	t.Helper()
 	project := t.TempDir()
-	err := errors.Join(os.WriteFile(filepath.Join(project, "n"), []byte("old"), 0o600),
-		os.Symlink("elsewhere", filepath.Join(project, "beside")), os.Mkdir(filepath.Join(project, "sub"), 0o700))
+	if err := os.WriteFile(filepath.Join(project, "n"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return takeIn(t, project)
+}
+
+// takeNew is taken without anything that was there.
+func takeNew(t *testing.T) *taken {
+	t.Helper()
+	return takeIn(t, t.TempDir())
+}
+
+func takeIn(t *testing.T, project string) *taken {
+	t.Helper()
+	err := errors.Join(os.Symlink("elsewhere", filepath.Join(project, "beside")), os.Mkdir(filepath.Join(project, "sub"), 0o700))
 	dir, derr := layers.OpenFolder(project)
 	if err := errors.Join(err, derr); err != nil {
 		t.Fatal(err)
@@ -163,5 +176,42 @@ func TestTakenBackAmidExchange(t *testing.T) {
 	const want = "beside=new n=old n.kept-ID-0=elsewhere"
 	if is := k.files(t); is != want {
 		t.Errorf("got  %s\nwant %s", is, want)
+	}
+}
+
+// A new entry is taken back wherever another program moved it within the folder, and left alone where that program
+// made it its own.
+func TestTakenAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(at func(string) string) error
+		want      string
+	}{
+		"nothing": {func(func(string) string) error { return nil }, "beside=elsewhere"},
+		"exchanged with a link": {func(at func(string) string) error {
+			return unix.Renameat2(unix.AT_FDCWD, at("n"), unix.AT_FDCWD, at("beside"), unix.RENAME_EXCHANGE)
+		}, "n=elsewhere"},
+		"moved within the folder": {func(at func(string) string) error { return os.Rename(at("n"), at("m")) },
+			"beside=elsewhere"},
+		"moved to another folder": {func(at func(string) string) error { return os.Rename(at("n"), at("sub/n")) },
+			"beside=elsewhere sub/n=new"},
+		"saved by a rename": {func(at func(string) string) error {
+			return errors.Join(os.WriteFile(at(".t"), []byte("saved"), 0o600), os.Rename(at(".t"), at("n")))
+		}, "beside=elsewhere n=saved"},
+		"written in place": {func(at func(string) string) error { return os.WriteFile(at("n"), []byte("saved"), 0o600) },
+			"beside=elsewhere n=saved"},
+		"removed": {func(at func(string) string) error { return os.Remove(at("n")) }, "beside=elsewhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := takeNew(t)
+			if err := c.meanwhile(func(name string) string { return filepath.Join(k.at, name) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.takeBack(1); err != nil {
+				t.Fatal(err)
+			}
+			if is := k.files(t); is != c.want {
+				t.Errorf("got  %s\nwant %s", is, c.want)
+			}
+		})
 	}
 }

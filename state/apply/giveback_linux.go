@@ -75,6 +75,38 @@ func (r *run) giveBack(dir *layers.Folder, name string, i, ours int) error {
 	return r.putBeside(dir, name, i)
 }
 
+// takeAway takes a new entry that a step made from the project again, wherever another program moved it within the
+// folder. Where that program replaced, wrote or removed it, its own stays.
+func (r *run) takeAway(dir *layers.Folder, name string, i int) error {
+	staged := strconv.Itoa(i)
+	for range giveBackTries {
+		at, err := r.find(dir, name, i)
+		if err != nil {
+			return err
+		}
+		if at == "" {
+			runtime.Gosched() // it may have been moved while it was looked for
+			continue
+		}
+		err = unix.Renameat2(dir.Fd(), at, r.stage.Fd(), staged, unix.RENAME_NOREPLACE)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		came, err := r.stage.Stat(staged)
+		if err != nil || r.mine(i, came) {
+			return err
+		}
+		// It came between the look and the step.
+		if err := r.putBeside(dir, at, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // find looks for what was staged for a step in a folder, under its own name first.
 func (r *run) find(dir *layers.Folder, name string, i int) (at string, err error) {
 	now, err := dir.Stat(name)

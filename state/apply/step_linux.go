@@ -199,15 +199,6 @@ func (r *run) back(i int, s Step) error {
 		return err
 	case s.Old.Exists():
 		return r.giveBack(dir, name, i, -1)
-	case now.Stamp.Inode != r.staged[i]:
-		return nil // someone else replaced it; theirs stays
 	}
-	if err := unix.Renameat2(dir.Fd(), name, r.stage.Fd(), strconv.Itoa(i), unix.RENAME_NOREPLACE); err != nil {
-		return err
-	}
-	came, err := r.stage.Stat(strconv.Itoa(i))
-	if err != nil || r.mine(i, came) {
-		return err
-	}
-	return r.putBeside(dir, name, i) // it came between the look and the step
+	return r.takeAway(dir, name, i)
 }

@@ -90,10 +90,15 @@ func (a *arena) swapping(name string, r *rand.Rand, act func()) error {
 	stop.Store(true)
 	group.Wait()
 	at := filepath.Join(a.project, name)
-	if fi, err := os.Lstat(at); err == nil && fi.Mode()&os.ModeSymlink != 0 {
-		return unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, a.beside(name), unix.RENAME_EXCHANGE)
+	fi, err := os.Lstat(at)
+	if err != nil || fi.Mode()&os.ModeSymlink == 0 {
+		return nil
 	}
-	return nil
+	err = unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, a.beside(name), unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) { // what the link stood for was new, and was taken back
+		err = os.Rename(at, a.beside(name))
+	}
+	return err
 }
 
 // times are the change times below a folder, which the slightest touch moves on.

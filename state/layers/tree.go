@@ -128,25 +128,52 @@ func (f *Folder) stat(name string) (n Node, removed bool, err error) {
 	if errors.Is(err, unix.ENOENT) {
 		return Node{}, false, nil
 	}
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return f.statLink(name)
+	}
 	if err != nil {
 		return Node{}, false, f.error("stat", name, err)
 	}
-	if whiteout(&st) {
-		return Node{Kind: Special}, true, nil
+	n, removed = f.nodeOf(&st)
+	return n, removed, nil
+}
+
+// statLink looks at what was a link just now, by a descriptor: another entry may have its name at any moment, and the
+// target of one would be taken for that of the other.
+func (f *Folder) statLink(name string) (n Node, removed bool, err error) {
+	fd, err := unix.Openat(f.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return Node{}, false, nil
 	}
-	n = nodeOf(&st)
-	if n.Kind == Dir && f.closed != nil {
-		n.Mode = f.closed.modeOf(&st, n.Mode)
+	if err != nil {
+		return Node{}, false, f.error("open", name, err)
 	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return Node{}, false, f.error("stat", name, err)
+	}
+	n, removed = f.nodeOf(&st)
 	if n.Kind == Link {
 		buf := make([]byte, unix.PathMax)
-		size, err := unix.Readlinkat(f.fd, name, buf)
+		size, err := unix.Readlinkat(fd, "", buf) // the link that is open itself (readlink(2))
 		if err != nil {
 			return Node{}, false, f.error("readlink", name, err)
 		}
 		n.Target = string(buf[:size])
 	}
-	return n, false, nil
+	return n, removed, nil
+}
+
+func (f *Folder) nodeOf(st *unix.Stat_t) (n Node, removed bool) {
+	if whiteout(st) {
+		return Node{Kind: Special}, true
+	}
+	n = nodeOf(st)
+	if n.Kind == Dir && f.closed != nil {
+		n.Mode = f.closed.modeOf(st, n.Mode)
+	}
+	return n, false
 }
 
 // StampOf tells which file an open one is.

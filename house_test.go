@@ -842,7 +842,6 @@ var mayResolve = map[string]string{
 	"sandbox/docker/inside/engine_linux.go": "runs inside: the name of a namespace",
 	"sandbox/image/host.go":                 "copies root's own programs into an image, links as links",
 	"sandbox/image/programs.go":             "finds the files of programs that an image copies",
-	"sandbox/native/image_linux.go":         "follows the links of an image within it",
 	"sandbox/native/facts_linux.go":         "root's own links at / and in /etc",
 	"workspace/gitdir/shape.go":             "reads a link to see what git makes of it, and opens nothing",
 	"workspace/protect/links.go":            "holds each link on the way, and opens nothing",

@@ -127,8 +127,10 @@ func (v *closing) path(c Closed) (why string) {
 		}
 		return "it is of an image whose files are not seen on this host; those of an image of cloister image list are"
 	}
-	guest, writable, there := v.find(c.Path, o)
+	guest, writable, there, err := v.find(c.Path, o)
 	switch {
+	case err != nil:
+		return err.Error()
 	case guest == "" && there:
 		return "what lies there is the cloister's own"
 	case !there && !writable:
@@ -197,37 +199,45 @@ func (v *View) liesIn(c Closed, o Options) string {
 
 // find gives the path inside without symbolic links, and reports whether anything
 // lies there and whether the payload can write there. An empty path that is there
-// is one that no host path stands for.
-func (v *View) find(path string, o Options) (guest string, writable, there bool) {
+// is one that no host path stands for. An error is a path of which that cannot be known.
+func (v *View) find(path string, o Options) (guest string, writable, there bool, err error) {
 	if o.Root != "" { // whose links the host would follow to its own files
-		path = realpath.In(o.Root, path, func(at string) bool { return v.bindOf(at) != nil })
+		path, err = realpath.In(o.Root, path, func(at string) realpath.Place {
+			if v.bindOf(at) != nil {
+				return realpath.Other
+			}
+			return realpath.Roots
+		})
+		if err != nil {
+			return "", false, false, err
+		}
 	}
 	b := v.bindOf(path)
 	if b == nil && v.owned(path) {
-		return "", true, true
+		return "", true, true, nil
 	}
 	host := v.onHost(path, o)
 	if host == "" {
-		return "", false, false
+		return "", false, false, nil
 	}
 	writable = b != nil && b.Access == sandbox.ReadWrite
 	real, err := realpath.Of(host)
 	if err != nil {
-		return path, writable, !errors.Is(err, fs.ErrNotExist)
+		return path, writable, !errors.Is(err, fs.ErrNotExist), nil
 	}
 	// Where a link leads elsewhere, the place that it leads to is covered.
 	for _, c := range v.Binds {
 		if rel, ok := below(real, string(c.Source)); ok {
-			return filepath.Join(string(c.Target), rel), c.Access == sandbox.ReadWrite, true
+			return filepath.Join(string(c.Target), rel), c.Access == sandbox.ReadWrite, true, nil
 		}
 	}
 	if rel, ok := below(real, o.Root); ok && o.Root != "" {
-		return "/" + rel, false, true
+		return "/" + rel, false, true, nil
 	}
 	if v.shown(real) {
-		return real, false, true
+		return real, false, true, nil
 	}
-	return "", false, false // a link that leads out of the view
+	return "", false, false, nil // a link that leads out of the view
 }
 
 // owned are folders that every cloister has for itself.

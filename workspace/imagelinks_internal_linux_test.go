@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cloister/internal/realpath"
@@ -42,5 +44,25 @@ func TestClosedThroughLinksOfAnImage(t *testing.T) {
 				t.Errorf("covered: %+v", v.Protect)
 			}
 		})
+	}
+}
+
+// What links of an image lead in circles cannot be covered, and is not taken for covered.
+func TestClosedInCircles(t *testing.T) {
+	root, err := realpath.Of(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("circle", filepath.Join(root, "circle")); err != nil {
+		t.Fatal(err)
+	}
+	v, c := &View{}, Closed{Path: "/circle", Rule: "r", Place: "p:1:1", Residue: "w"}
+	err = v.close(Options{Root: root, Closed: []Closed{c}})
+	if not, ok := errors.AsType[*NotClosed](err); !ok || !strings.Contains(not.Why, "they lead in circles") {
+		t.Errorf("%v, covered: %+v", err, v.Protect)
+	}
+	c.Accepted = true
+	if err := v.close(Options{Root: root, Closed: []Closed{c}}); err != nil {
+		t.Errorf("a person accepted it: %v", err)
 	}
 }

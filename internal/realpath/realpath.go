@@ -5,6 +5,8 @@
 // for a third of the time: it opens the path and asks where that is. Where the
 // kernel cannot tell (no /proc, a file without a name) it walks by itself.
 //
+// In does so for a path inside of a box, and refuses what it cannot follow to its end.
+//
 // It does not hold the path in place: what it gives may change at once.
 //
 // Most readers want [Of].

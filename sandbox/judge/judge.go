@@ -13,6 +13,7 @@ package judge
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func Guarantee(missing error) sandbox.Guarantee {
 }
 
 // policyOf is what a Spec says is judged as rules, and the names of these by their paths.
-func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
+func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string, error) {
 	p := lsm.Policy{Permit: lsm.All, Guarded: true}
 	names := map[string]string{}
 	judged, permits := s.Judged, s.Permits
@@ -71,7 +72,11 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 		r := lsm.Rule{Path: path.Clean(string(j.Path)), Forbid: rights(j.Read, j.Write, j.Exec)}
 		r.Own = j.Covered && p.Mode == lsm.Enforce // in the other modes nothing is covered
 		if r.Own {
-			if r.Path = below(s, r.Path); r.Path == "" {
+			var err error
+			if r.Path, err = below(s, r.Path); err != nil {
+				return p, nil, fmt.Errorf("judge files: the rule %s: %w", j.Rule, err)
+			}
+			if r.Path == "" {
 				continue // the host has no such thing, and the view keeps it
 			}
 		}
@@ -79,7 +84,7 @@ func policyOf(s sandbox.Spec) (lsm.Policy, map[string]string) {
 		p.Rules = append(p.Rules, r)
 	}
 	list(&p, permits)
-	return p, names
+	return p, names, nil
 }
 
 // rights are those of the kernel that a statement means.
@@ -160,7 +165,7 @@ func learned(e lsm.Event) bool {
 
 // below is the path of the host whose object lies at a path inside; "" where it is the
 // box's own.
-func below(s sandbox.Spec, name string) string {
+func below(s sandbox.Spec, name string) (string, error) {
 	bind := func(at string) int {
 		best := -1
 		for i, b := range s.Binds {
@@ -172,21 +177,30 @@ func below(s sandbox.Spec, name string) string {
 	}
 	rooted := s.Root.Dir != "" && s.Root.Dir != Nowhere
 	if rooted { // its links lead to files of its own, not to the host's
-		name = realpath.In(string(s.Root.Dir), name, func(at string) bool { return bind(at) >= 0 })
+		var err error
+		name, err = realpath.In(string(s.Root.Dir), name, func(at string) realpath.Place {
+			if bind(at) >= 0 {
+				return realpath.Other
+			}
+			return realpath.Roots
+		})
+		if err != nil {
+			return "", err
+		}
 	}
 	best := bind(name)
 	switch {
 	case s.Root.Dir == Nowhere && best < 0:
-		return ""
+		return "", nil
 	case best >= 0:
 		b := s.Binds[best]
-		return path.Join(string(b.Source), strings.TrimPrefix(name, string(b.Target)))
+		return path.Join(string(b.Source), strings.TrimPrefix(name, string(b.Target))), nil
 	case rooted:
-		return path.Join(string(s.Root.Dir), name)
+		return path.Join(string(s.Root.Dir), name), nil
 	case realpath.Inside(name, "/tmp") || realpath.Inside(name, "/dev") || realpath.Inside(name, "/proc"):
-		return ""
+		return "", nil
 	}
-	return name
+	return name, nil
 }
 
 // ruleOf is the name of the rule of a path, or of the nearest folder above it: what is

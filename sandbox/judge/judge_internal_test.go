@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,10 @@ func TestPolicyOf(t *testing.T) {
 			{Path: "/tmp/x", Rule: "tmp", Covered: true, Read: true}, // the box's own: the view keeps it
 		},
 	}
-	p, names := policyOf(s)
+	p, names, err := policyOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(lsm.Policy{Permit: lsm.All, Guarded: true, Rules: []lsm.Rule{
 		{Path: "/home/a/p/tools", Forbid: lsm.Exec | lsm.Code},
 		{Path: "/src/p/.env", Own: true, Forbid: lsm.All},
@@ -38,7 +42,7 @@ func TestPolicyOf(t *testing.T) {
 		}
 	}
 	s.Root.Dir = "/images/1"
-	if p, _ := policyOf(s); p.Rules[3].Path != "/images/1/etc/shadow" {
+	if p, _, _ := policyOf(s); p.Rules[3].Path != "/images/1/etc/shadow" {
 		t.Errorf("in an image: %+v", p.Rules[3])
 	}
 }
@@ -48,7 +52,7 @@ func TestPolicyOfLists(t *testing.T) {
 	s := sandbox.Spec{Permits: sandbox.Permits{Opens: true, Programs: true, List: []sandbox.Permit{
 		{Path: "/usr/bin/make", Exec: true}, {Path: "/p/", Dir: true, Read: true, Write: true},
 	}}}
-	p, _ := policyOf(s)
+	p, _, _ := policyOf(s)
 	if p.Permit != lsm.List || p.Mode != lsm.Enforce {
 		t.Errorf("what no permit names may be used: %v, mode %v", p.Permit, p.Mode)
 	}
@@ -69,11 +73,11 @@ func TestPolicyOfLists(t *testing.T) {
 		}
 	}
 	s = sandbox.Spec{Watched: sandbox.Watched{Programs: true, All: true, Permits: s.Permits}}
-	if p, _ := policyOf(s); p.Mode != lsm.Record || p.Permit != lsm.List {
+	if p, _, _ := policyOf(s); p.Mode != lsm.Record || p.Permit != lsm.List {
 		t.Errorf("mode record: %+v", p)
 	}
 	s.Watched.All = false
-	if p, _ := policyOf(s); p.Mode != lsm.Shadow {
+	if p, _, _ := policyOf(s); p.Mode != lsm.Shadow {
 		t.Errorf("mode shadow: %+v", p)
 	}
 }
@@ -88,7 +92,7 @@ func TestPolicyOfPatternsAndRoots(t *testing.T) {
 		"": {"/src/p/x", "/etc/x", "/etc/y"}, "/merged": {"/src/p/x", "/merged/etc/x", "/etc/y"}, Nowhere: {"/src/p/x", "/etc/y"},
 	} {
 		s.Root.Dir = root
-		p, _ := policyOf(s)
+		p, _, _ := policyOf(s)
 		var got []string
 		for _, r := range p.Rules {
 			got = append(got, r.Path)
@@ -109,9 +113,17 @@ func TestLinksOfAnImage(t *testing.T) {
 	}
 	s := sandbox.Spec{Root: sandbox.Root{Dir: sandbox.HostPath(root)}, Binds: []sandbox.Bind{{Source: "/src/p", Target: "/p"}}}
 	for name, want := range map[string]string{"/awk": root + "/gawk", "/held": "/src/p/held", "/gawk": root + "/gawk"} {
-		if got := below(s, name); got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
+		if got, err := below(s, name); err != nil || got != want {
+			t.Errorf("%s is %s, %v, want %s", name, got, err, want)
 		}
+	}
+	// A rule of a path that leads in circles is not passed over: nothing would keep it.
+	if err := os.Symlink("circle", filepath.Join(root, "circle")); err != nil {
+		t.Fatal(err)
+	}
+	s.Judged = []sandbox.Judged{{Path: "/circle/x", Covered: true, Read: true, Rule: "round"}}
+	if p, _, err := policyOf(s); err == nil || !strings.Contains(err.Error(), "the rule round: follow the links of /circle/x: they lead in circles") {
+		t.Errorf("judged by %+v, %v", p.Rules, err)
 	}
 }
 
@@ -176,7 +188,7 @@ func TestPolicyOfKeepsWhatIsKept(t *testing.T) {
 			"a forbid": {Watched: w, Judged: []sandbox.Judged{{Path: "/p/x", Rule: "r", Read: true}}},
 			"a list":   {Watched: w, Permits: sandbox.Permits{Opens: true}},
 		} {
-			if p, _ := policyOf(s); p.Mode != lsm.Enforce || len(p.Rules) == 0 {
+			if p, _, _ := policyOf(s); p.Mode != lsm.Enforce || len(p.Rules) == 0 {
 				t.Errorf("%s, %+v: mode %v, %d rules", name, w, p.Mode, len(p.Rules))
 			}
 		}

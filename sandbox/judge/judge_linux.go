@@ -201,8 +201,11 @@ func (k *Kernel) Begin(
 	if err != nil {
 		return nil, unsupported(err)
 	}
-	p, names := policyOf(s)
-	if err := absent(session.Apply(pid, p), s); err != nil {
+	p, names, err := policyOf(s)
+	if err == nil {
+		err = absent(session.Apply(pid, p), s)
+	}
+	if err != nil {
 		return nil, errors.Join(err, session.Close())
 	}
 	j := &Judge{session: session, names: names, reported: make(chan struct{}), root: s.Root, pid: pid}
@@ -217,14 +220,16 @@ func (j *Judge) Apply(s sandbox.Spec) error {
 	if err := Lasting(j.pid, s); err != nil {
 		return err // no view covers what is new
 	}
-	p, names := policyOf(s)
+	p, names, err := policyOf(s)
+	if err != nil {
+		return err
+	}
 	for i := range p.Rules {
 		p.Rules[i].Maybe = p.Rules[i].Maybe || p.Rules[i].Own // the view covers it
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.session.Replace(p)
-	if err == nil {
+	if err = j.session.Replace(p); err == nil {
 		// What was refused before is told by its own names.
 		maps.Copy(j.names, names)
 		return nil

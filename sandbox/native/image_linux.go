@@ -7,10 +7,10 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/realpath"
 	"cloister/sandbox"
 )
 
@@ -137,40 +137,23 @@ func (v *view) real(guest string, last bool) string {
 	if v.image == "" {
 		return guest
 	}
-	const most = 40 // as the kernel
-	at, todo := "/", strings.Split(guest, "/")
-	for links := 0; len(todo) > 0; {
-		part := todo[0]
-		todo = todo[1:]
-		next := path.Join(at, part) // Join cleans: .. of / is /
-		if v.covered(next) || slices.Contains(fresh, next) || slices.Contains(v.owned, next) {
-			return path.Join(next, path.Join(todo...))
-		}
-		if part == "" || v.made[next] || len(todo) == 0 && !last {
-			at = next
-			continue
-		}
-		fi, err := v.look(next)
-		if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links == most {
-			v.bad = fmt.Errorf("start native: the image leads %s in circles", guest)
-			return guest
-		}
-		to, err := os.Readlink(filepath.Join(v.image, next))
-		if err != nil {
-			v.bad = fmt.Errorf("start native: read the image: %w", err)
-			return guest
-		}
-		links++
-		if path.IsAbs(to) {
-			at = "/"
-		}
-		todo = append(strings.Split(to, "/"), todo...)
+	if !last {
+		return path.Join(v.real(path.Dir(guest), true), path.Base(guest))
 	}
-	return at
+	real, err := realpath.In(v.image, guest, func(at string) realpath.Place {
+		switch {
+		case v.covered(at) || slices.Contains(fresh, at) || slices.Contains(v.owned, at):
+			return realpath.Other
+		case v.made[at]:
+			return realpath.Made
+		}
+		return realpath.Roots
+	})
+	if err != nil {
+		v.bad = fmt.Errorf("start native: read the image: %w", err)
+		return guest
+	}
+	return real
 }
 
 // own makes sure that the folders down to a bind are folders and no links of the

@@ -17,6 +17,7 @@ import (
 // Mount is one line of mountinfo (proc(5)).
 type Mount struct {
 	ID, Parent int
+	Device     uint64 // as stat(2) has it
 	At         string
 }
 
@@ -40,10 +41,13 @@ func Read(mountinfo *os.File) ([]Mount, error) {
 		}
 		id, err1 := strconv.Atoi(fields[0])
 		parent, err2 := strconv.Atoi(fields[1])
-		if err := errors.Join(err1, err2); err != nil {
+		major, minor, _ := strings.Cut(fields[2], ":")
+		high, err3 := strconv.ParseUint(major, 10, 32)
+		low, err4 := strconv.ParseUint(minor, 10, 32)
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			return nil, fmt.Errorf("read mounts: %w", err)
 		}
-		out = append(out, Mount{id, parent, unescape.Replace(fields[4])})
+		out = append(out, Mount{id, parent, unix.Mkdev(uint32(high), uint32(low)), unescape.Replace(fields[4])})
 	}
 	return out, nil
 }

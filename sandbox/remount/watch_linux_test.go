@@ -28,16 +28,18 @@ func mountinfo(t *testing.T, text string) *os.File {
 }
 
 func TestRead(t *testing.T) {
-	f := mountinfo(t, "22 1 0:20 / / ro,nosuid - tmpfs none rw\n31 22 0:5 / /a\\040b\\134c rw - ext4 /dev/x rw\nshort line\n")
-	want := []remount.Mount{{ID: 22, Parent: 1, At: "/"}, {ID: 31, Parent: 22, At: `/a b\c`}}
+	f := mountinfo(t, "22 1 0:20 / / ro,nosuid - tmpfs none rw\n31 22 8:300 / /a\\040b\\134c rw - ext4 /dev/x rw\nshort line\n")
+	want := []remount.Mount{{ID: 22, Parent: 1, Device: unix.Mkdev(0, 20), At: "/"}, {ID: 31, Parent: 22, Device: unix.Mkdev(8, 300), At: `/a b\c`}}
 	for range 2 { // from the beginning each time
 		got, err := remount.Read(f)
 		if d := cmp.Diff(want, got); err != nil || d != "" {
 			t.Fatal(err, d)
 		}
 	}
-	if _, err := remount.Read(mountinfo(t, "x 1 0:20 / / ro - tmpfs none rw\n")); err == nil {
-		t.Error("a line without a number was read")
+	for _, line := range []string{"x 1 0:20", "1 1 020", "1 1 0:x"} {
+		if _, err := remount.Read(mountinfo(t, line+" / / ro - tmpfs none rw\n")); err == nil {
+			t.Errorf("%s: a line without a number was read", line)
+		}
 	}
 	own, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"cloister/internal/realpath"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
+	"cloister/sandbox/remount"
 )
 
 // Wanted reports whether the kernel's judge is what keeps or tells of files and programs.
@@ -157,22 +158,29 @@ func alone(dir string, pid int) error {
 // root is where this process sees the root of a container's view, for what the view covers in it: engines mount
 // it on the host first.
 func (c Container) root() string {
-	var theirs, ours unix.Stat_t
+	var theirs unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(c.PID)+"/root/.", &theirs) != nil {
 		return judge.Nowhere
 	}
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	mountinfo, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return judge.Nowhere
 	}
-	device := fmt.Sprintf("%d:%d", unix.Major(theirs.Dev), unix.Minor(theirs.Dev))
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line) // proc(5)
-		if len(fields) < 5 || fields[2] != device || strings.Contains(fields[4], `\`) {
-			continue // of another file system: what does not answer is not looked at
-		}
-		if unix.Stat(fields[4], &ours) == nil && ours.Dev == theirs.Dev && ours.Ino == theirs.Ino {
-			return fields[4]
+	defer mountinfo.Close()
+	return mounted(mountinfo, theirs)
+}
+
+// mounted is where a list of mounts has a folder.
+func mounted(mountinfo *os.File, folder unix.Stat_t) string {
+	list, err := remount.Read(mountinfo)
+	if err != nil {
+		return judge.Nowhere
+	}
+	var here unix.Stat_t
+	for _, m := range list {
+		// What is of another file system is not looked at: it may not answer.
+		if m.Device == folder.Dev && unix.Stat(m.At, &here) == nil && here.Dev == folder.Dev && here.Ino == folder.Ino {
+			return m.At
 		}
 	}
 	return judge.Nowhere

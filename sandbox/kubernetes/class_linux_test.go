@@ -59,7 +59,7 @@ const onNode = `{"spec":{"nodeName":"n1","runtimeClassName":"%s"},"status":{"pha
 // not begun anew.
 func TestDoubleNodeLost(t *testing.T) {
 	for name, tt := range map[string]struct{ conditions, want string }{
-		"running still": {"", "its node n1, or the way to it, is lost"},
+		"running still": {"", ": the cluster has it as running still, on the node n1"},
 		"noticed": {`,"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager",` +
 			`"message":"Taint manager: deleting due to NoExecute taint"}]`, "Taint manager"},
 	} {
@@ -85,6 +85,16 @@ func TestDoubleNodeLost(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestDoubleGateKilled: of a gate that is gone it is said where the cluster has its pod, and no node is blamed.
+func TestDoubleGateKilled(t *testing.T) {
+	w := build(t, true, fmt.Sprintf(onNode, "", ""))
+	_, _, _, err := w.run(w.staying(), func(sandbox.Box) { w.killGate() })
+	if want := "its gate is gone: the cluster has it as running still, on the node n1"; !errors.Is(err, kubernetes.ErrLost) ||
+		!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "the way to it") {
+		t.Errorf("%v; want %q", err, want)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestClusterNodeLost(t *testing.T) {
 	left := c.pods()
 	c.must(nil, slices.Concat([]string{"kill", "-CONT"}, held)...)
 	t.Logf("%v\n%s", o.err, left)
-	if !errors.Is(o.err, kubernetes.ErrLost) || !strings.Contains(o.err.Error(), "its node node, or the way to it, is lost") ||
+	if !errors.Is(o.err, kubernetes.ErrLost) || !strings.Contains(o.err.Error(), "the cluster has it as running still, on the node node") ||
 		!strings.Contains(o.err.Error(), "may be there still") {
 		t.Errorf("%+v", o)
 	}

@@ -44,7 +44,7 @@ func (d *Driver) why(ctx context.Context, name string) string {
 		}
 	}
 	if s.runs() && s.Spec.Node != "" {
-		return ": the cluster has it as running still: its node " + termsafe.Text(s.Spec.Node) + ", or the way to it, is lost"
+		return ": the cluster has it as running still, on the node " + termsafe.Text(s.Spec.Node)
 	}
 	return ""
 }

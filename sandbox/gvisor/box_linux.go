@@ -106,6 +106,9 @@ func (b *box) listen(r *reports, s sandbox.Spec) error {
 			running = true
 			b.began <- nil
 		case "started":
+			if b.sound != nil {
+				continue // what goes on from memory says who it is before it counts as running
+			}
 			if !running {
 				running = true
 				b.began <- nil

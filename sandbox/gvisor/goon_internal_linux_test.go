@@ -150,6 +150,15 @@ func TestGateIsShut(t *testing.T) {
 			want: []string{hello, "waits", "looked at", "restored", "identity parent"},
 			err:  `takes itself for "parent", and is "child"`,
 		},
+		"started, and no name": {
+			says: []string{hello, "started", "waits", "started", "identity parent"},
+			want: []string{hello, "started", "waits", "looked at", "restored", "started", "identity parent"},
+			err:  `takes itself for "parent", and is "child"`,
+		},
+		"started alone": {
+			says: []string{hello, "waits", "started", "error lost"},
+			want: []string{hello, "waits", "looked at", "restored", "started", "error lost"}, err: "lost",
+		},
 		"an error": {
 			says: []string{hello, "waits", "error lost"},
 			want: []string{hello, "waits", "looked at", "restored", "error lost"}, err: "lost",

@@ -26,10 +26,6 @@ const (
 	// mostCopied bounds the copies that were made for one command, in bytes: whoever has one open keeps it, out
 	// of reach of the box's own bounds.
 	mostCopied = 256 << 20
-	// atOnce opens are asked about at once, and then one each pace: each costs a record and a look at a file, which
-	// are not the box's.
-	atOnce = 1000
-	pace   = 50 * time.Millisecond
 	// looksEvery is how often it is looked whether whoever called still waits.
 	looksEvery = time.Second
 )
@@ -142,7 +138,7 @@ func (a *asking) begin(n *notice, about sandbox.Asked, write bool) (*inquiry, er
 	if string(about.Source) != q.Path {
 		q.Source = string(about.Source)
 	}
-	if err := a.wait(ctx); err != nil {
+	if err := a.wait(ctx, 1); err != nil {
 		q.end()
 		return nil, err
 	}
@@ -178,12 +174,8 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 	defer q.Close()
 	ctx, f := q.ctx, q.file
 	if !write {
-		a.looks.Lock()
-		if err = ctx.Err(); err == nil {
-			q.Digest, err = copyTo(io.Discard, f)
-		}
-		a.looks.Unlock()
-		if err != nil {
+		digest := func(f *os.File) (string, error) { return copyTo(io.Discard, f) }
+		if q.Digest, err = a.look(ctx, f, mostHanded, digest); err != nil {
 			return err
 		}
 	}
@@ -201,29 +193,6 @@ func (a *asking) one(n *notice, about sandbox.Asked, write bool, flags uint64) e
 	}
 	defer give.Close()
 	return handIn(int(a.listener.Fd()), n.id, int(give.Fd()), flags&unix.O_CLOEXEC != 0)
-}
-
-// wait has too many calls come one after the other.
-func (a *asking) wait(ctx context.Context) error {
-	a.mu.Lock()
-	now := time.Now()
-	if first := now.Add(-atOnce * pace); a.turn.Before(first) {
-		a.turn = first
-	}
-	a.turn = a.turn.Add(pace)
-	until := a.turn.Sub(now)
-	a.mu.Unlock()
-	if until <= 0 {
-		return nil
-	}
-	t := time.NewTimer(until)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // lookAfter ends a question when whoever called is gone.

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"os"
 	"path"
 	"strconv"
@@ -61,12 +62,7 @@ func (a *asking) fill(n *notice, about sandbox.Asked, at string) error {
 	if err := executable(q.file); err != nil {
 		return err
 	}
-	a.looks.Lock()
-	if err = q.ctx.Err(); err == nil {
-		q.Digest, err = a.sum(at, q.file)
-	}
-	a.looks.Unlock()
-	if err != nil {
+	if q.Digest, err = a.sum(q.ctx, at, q.file); err != nil {
 		return err
 	}
 	q.Execute, q.RunBy = true, interpreterOf(q.file)
@@ -88,21 +84,27 @@ func executable(f *os.File) error {
 }
 
 // sum is the digest of a program. It is not read anew each time that it is tried; what is shown after a yes is.
-func (a *asking) sum(at string, f *os.File) (string, error) {
+func (a *asking) sum(ctx context.Context, at string, f *os.File) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return "", err
 	}
 	now := summed{inode: st.Ino, size: st.Size, changed: st.Ctim}
-	if was, ok := a.sums[at]; ok {
+	a.mu.Lock()
+	was, ok := a.sums[at]
+	a.mu.Unlock()
+	if ok {
 		now.digest = was.digest
 		if now == was {
 			return was.digest, nil
 		}
 	}
 	var err error
-	if now.digest, err = standin.Digest(f); err == nil && time.Since(time.Unix(st.Ctim.Unix())) > time.Second {
+	now.digest, err = a.look(ctx, f, standin.MostBytes, standin.Digest)
+	if err == nil && time.Since(time.Unix(st.Ctim.Unix())) > time.Second {
+		a.mu.Lock()
 		a.sums[at] = now // a change within the clock's step would not be seen
+		a.mu.Unlock()
 	}
 	return now.digest, err
 }

@@ -402,6 +402,7 @@ func (b *box) lose(why error) {
 }
 
 func (b *box) kill() error {
+	b.killJoined()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reaped {

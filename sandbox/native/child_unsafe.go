@@ -262,6 +262,10 @@ func guard(st *childState) {
 	for {
 		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&st.poll)), 2, 0, 0, 0, 0)
 		if st.poll[1].Revents != 0 {
+			// The command of one that joined would be left to the host's first process, which may wait for none;
+			// as long as no one has, the first process of the box cannot end.
+			syscall.RawSyscall(unix.SYS_KILL, uintptr(st.payload), uintptr(unix.SIGKILL), 0)
+			syscall.RawSyscall6(unix.SYS_WAIT4, uintptr(st.payload), 0, 0, 0, 0, 0)
 			for {
 				syscall.RawSyscall(unix.SYS_EXIT_GROUP, 137, 0, 0)
 			}

@@ -111,5 +111,7 @@ func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*p
 	p.signals(st)
 	p.buildPayload(s, j, slave, h)
 	p.buildGuard(j, nil, slave)
+	// From here on it ends by the pipe that the shim holds, when it has waited for the command.
+	p.sys("outlive the shim by that", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
 	return p, st, nil
 }

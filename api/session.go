@@ -358,6 +358,7 @@ const (
 	FrameNarrow  FrameType = "narrow" // instead of SessionRequest.Narrow and SessionGrant.Sealed
 	FrameFiled   FrameType = "filed"  // events of files were recorded, up to Frame.Filed
 	FrameFiles   FrameType = "files"  // statements about files and programs are others from here on
+	FrameNotice  FrameType = "notice" // for the person at the session
 	FrameSummary FrameType = "summary"
 	FrameError   FrameType = "error"
 )
@@ -378,6 +379,7 @@ type Frame struct {
 	Narrow  []CedarFile     `json:"narrow,omitempty"`
 	Files   *FileRules      `json:"files,omitempty"`
 	Applied *Applied        `json:"applied,omitempty"`
+	Notice  string          `json:"notice,omitempty"`
 	Summary *SessionSummary `json:"summary,omitempty"`
 	Error   *Error          `json:"error,omitempty"`
 }

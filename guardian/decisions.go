@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -84,31 +85,36 @@ func (g *guardian) changeSessionRules(ctx context.Context, id string,
 
 // storeSessionRules puts them in force once they are recorded, and after the shim has what
 // of them another guardian must know.
-func (g *guardian) storeSessionRules(ctx context.Context, l *live, change func(*policyset.SessionRules) error) error {
+func (g *guardian) storeSessionRules(ctx context.Context, l *live, edit func(*policyset.SessionRules) error) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	w := l.rules
-	if err := change(&w); err != nil {
+	if err := edit(&w); err != nil {
 		return err
 	}
-	next, err := g.policies.Session(g.policies.Current(), l.Info.Project, w)
+	next, scope, _, err := g.policies.Next(g.policies.Current(), l.Info.Project, w)
 	if err != nil {
 		return err
 	}
-	if err := g.recordSessionPolicy(ctx, l, next); err != nil {
+	if err := g.recordSessionPolicy(ctx, l, next, nil); err != nil {
 		return err
 	}
 	if err := l.passNarrow(w); err != nil {
 		return err
 	}
 	l.rules = w
-	l.Snapshot.Store(next)
+	change{live: l, next: next, scope: scope}.rule()
 	return nil
 }
 
-func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, next *policy.Snapshot) error {
-	e := sessionctx.Frame(l.Info, next.Digest())
+// recordSessionPolicy records what rules a session from here on; kept is why that is what ruled before.
+func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, now *policy.Snapshot, kept error) error {
+	e := sessionctx.Frame(l.Info, now.Digest())
 	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
+	if kept != nil {
+		e.Verdict = policy.Deny.String()
+		e.Reason = strings.ReplaceAll(kept.Error(), "\n", "; ") + "; what ruled before rules on"
+	}
 	return g.records.Append(ctx, e)
 }
 

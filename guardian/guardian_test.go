@@ -632,6 +632,56 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 	}
 }
 
+// TestReloadPastOne: a session whose own statement has the name of one in the configuration keeps what it has, and is
+// told; all others go on under what was read. When it gives its own up it has the rest too.
+func TestReloadPastOne(t *testing.T) {
+	root := home(t, twoNames)
+	serve(t, root, nil)
+	c := dial(t, root)
+	own := `@id("mine") forbid (principal, action == Action::"NetworkConnect", resource in Host::"none.example");`
+	clashes := request("clashes")
+	clashes.Narrow = []api.CedarFile{{Name: "own.cedar", Text: own}}
+	one, other := openSession(t, c, clashes), openSession(t, c, request("box"))
+	g, h := newGate(t), newGate(t)
+	arm(t, one, g)
+	arm(t, other, h)
+	first := one.Grant().PolicyDigest
+
+	policies := filepath.Join(root, "config", "policy")
+	if err := errors.Join(os.MkdirAll(policies, 0o700), os.WriteFile(filepath.Join(policies, "all.cedar"), []byte(own), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	configure(t, root, strings.Replace(twoNames, "allow: [{domain: good.example}]", "allow: [{domain: other.example}]", 1))
+	answer, err := c.Reload(t.Context())
+	if err != nil || !answer.Changed || len(answer.Notices) == 0 {
+		t.Fatalf("reload %+v, %v", answer, err)
+	}
+	told := answer.Notices[len(answer.Notices)-1]
+	if !strings.Contains(told, "clashes keeps the policy that it has: ") || !strings.Contains(told, `the name "mine" is that of another`) {
+		t.Errorf("told %q", told)
+	}
+	if text := <-one.Notices(); text != told {
+		t.Errorf("the session was told %q, want %q", text, told)
+	}
+	h.want(t, "good.example", false)
+	h.want(t, "other.example", true)
+	g.want(t, "good.example", true)
+	g.want(t, "other.example", false)
+	for e, err := range audit.Read(folders.Audit(dirs(root)), audit.Filter{Kind: audit.PolicyLoad}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := e.Verdict == "deny"; refused != (e.Reason != "") || refused && (e.Session != "clashes" || e.Policy != first) {
+			t.Errorf("on record: %+v", e)
+		}
+	}
+	if err := c.NarrowSession(t.Context(), "clashes", api.SessionNarrow{}); err != nil {
+		t.Fatal(err)
+	}
+	g.want(t, "good.example", false)
+	g.want(t, "other.example", true)
+}
+
 // TestRefusesToStart: one clear line, and nothing that answers.
 func TestRefusesToStart(t *testing.T) {
 	for name, tc := range map[string]struct {

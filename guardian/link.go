@@ -330,14 +330,21 @@ func (l *live) sendNumbers() error {
 	return l.send(api.Frame{Type: api.FrameCounts, Summary: &sum})
 }
 
-// ask asks the shim to end the session.
-func (l *live) ask(reason string) {
+// linked waits until the shim has its grant, and reports whether it is not gone.
+func (l *live) linked() bool {
 	select {
 	case <-l.ready:
+		return true
 	case <-l.gone:
-		return
+		return false
 	}
-	_ = l.send(api.Frame{Type: api.FrameStop, Stop: &api.StopRequest{Reason: reason}})
+}
+
+// ask asks the shim to end the session.
+func (l *live) ask(reason string) {
+	if l.linked() {
+		_ = l.send(api.Frame{Type: api.FrameStop, Stop: &api.StopRequest{Reason: reason}})
+	}
 }
 
 // send writes one frame; a broken link ends in listen.

@@ -23,10 +23,7 @@ func (g *guardian) postNarrow(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-l.ready:
-	case <-l.gone: // which is said next
-	}
+	l.linked() // that it is gone is said next
 	return struct{}{}, g.changeSessionRules(context.WithoutCancel(r.Context()), l.Info.ID,
 		func(w *policyset.SessionRules) error {
 			w.Narrow = in.Narrow

@@ -1,6 +1,7 @@
 package guardian
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,13 +11,13 @@ import (
 	"cloister/api"
 	"cloister/audit"
 	"cloister/guardian/livefiles"
-	"cloister/guardian/sessionctx"
 	"cloister/policy"
 	"cloister/policyset"
 )
 
 // reload reads the configuration, and puts it in force for every session when
-// all of it is valid and recorded. On any error what ruled before rules on.
+// all of it is valid and recorded. On any error what ruled before rules on: for all, or for
+// the session alone whose own rules do not go together with it.
 func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 	answer, err := g.reloadAll(ctx)
 	if err == nil {
@@ -73,7 +74,7 @@ func (g *guardian) install(ctx context.Context, next *policyset.Set) error {
 }
 
 // enforce records a policy, then lets it rule. An unrecorded one does not. It says which sessions
-// keep their statements about files and programs.
+// keep what they have, or their statements about files and programs.
 func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []change) ([]string, error) {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return nil, err
@@ -82,12 +83,15 @@ func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []c
 	g.policies.Swap(next)
 	var checks sync.WaitGroup
 	for i, c := range changes {
-		c.live.Snapshot.Store(c.next)
-		c.live.Scope.Store(c.scope)
-		c.live.limit(c.scope.Quota)
-		if s := c.live.secrets.Load(); s != nil {
-			s.Rebind(policyset.ByName(c.scope.Bindings))
+		if c.kept != nil {
+			checks.Go(func() {
+				if c.live.linked() {
+					kept[i] = livefiles.Keeps(&c.live.Context, c.live.send, c.kept)
+				}
+			})
+			continue
 		}
+		c.rule()
 		checks.Go(func() { c.live.recheck(ctx) })
 		checks.Go(func() { kept[i] = c.live.refile(files) })
 	}
@@ -99,36 +103,42 @@ func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []c
 
 // refile has a running session's shim put changed statements about files and programs in force.
 func (l *live) refile(files []api.CedarFile) string {
-	select {
-	case <-l.ready:
-	case <-l.gone: // and so is its link
+	if !l.linked() {
+		return ""
 	}
 	return l.files.Ask(l.ctx, &l.Context, l.send, files)
 }
 
-// change is one session's next snapshot, with what else it is granted.
+// change is one session's next snapshot, with what else it is granted; or why it keeps its own.
 type change struct {
 	live  *live
 	next  *policy.Snapshot
 	scope *policyset.Scope
+	kept  error
+}
+
+// rule puts it in force.
+func (c change) rule() {
+	c.live.Snapshot.Store(c.next)
+	c.live.Scope.Store(c.scope)
+	c.live.limit(c.scope.Quota)
+	if s := c.live.secrets.Load(); s != nil {
+		s.Rebind(policyset.ByName(c.scope.Bindings))
+	}
 }
 
 // plan derives every session's snapshot under next. One that cannot be made
-// fails the whole: half a policy is none.
+// fails the whole, since half a policy is none; unless it comes of what the session itself has.
 func (g *guardian) plan(next *policyset.Set) ([]change, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, err := g.policies.Session(next, l.Info.Project, l.rules)
-		if err != nil {
+		s, in, own, err := g.policies.Next(next, l.Info.Project, l.rules)
+		if err != nil && !own {
 			return nil, err
 		}
-		in, err := next.Scope(l.rules.Projects)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, change{live: l, next: s, scope: in})
+		changes = append(changes, change{live: l, next: s, scope: in, kept: err})
 	}
 	return changes, nil
 }
@@ -165,9 +175,7 @@ func (g *guardian) recordLoad(ctx context.Context, next *policyset.Set, changes 
 		return err
 	}
 	for _, c := range changes {
-		e := sessionctx.Frame(c.live.Info, c.next.Digest())
-		e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
-		if err := g.records.Append(ctx, e); err != nil {
+		if err := g.recordSessionPolicy(ctx, c.live, cmp.Or(c.next, c.live.Snapshot.Load()), c.kept); err != nil {
 			return err
 		}
 	}

@@ -111,6 +111,22 @@ func (p *Holder) Session(l *Set, project string, w SessionRules) (*policy.Snapsh
 	return s, nil
 }
 
+// Next is what a running session has under l. own says of an error that it comes of what the session brought itself,
+// such as a second statement of a name: what else there is fits without it.
+func (p *Holder) Next(
+	l *Set, project string, w SessionRules,
+) (s *policy.Snapshot, in *Scope, own bool, err error) {
+	if s, err = p.Session(l, project, w); err == nil {
+		in, err = l.Scope(w.Projects)
+	}
+	if err == nil {
+		return s, in, false, nil
+	}
+	_, bare := p.Session(l, project, SessionRules{})
+	_, alone := l.Scope(nil)
+	return nil, nil, bare == nil && alone == nil, err
+}
+
 func (p *Holder) remember(key string, s *policy.Snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

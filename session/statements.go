@@ -9,6 +9,7 @@ import (
 
 	"cloister/api"
 	"cloister/api/client"
+	"cloister/internal/termsafe"
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
 )
@@ -50,7 +51,7 @@ func (j *judging) change(spec sandbox.Spec) error {
 	return j.of.Apply(spec)
 }
 
-// follow puts statements that the guardian sends in force until stop is called.
+// follow puts statements that the guardian sends in force, and passes its notices on, until stop is called.
 func (s *Shim) follow(link *client.Link, j *judging, spec sandbox.Spec) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -59,6 +60,10 @@ func (s *Shim) follow(link *client.Link, j *judging, spec sandbox.Spec) (stop fu
 			select {
 			case <-end:
 				return
+			case text := <-link.Notices():
+				if s.Notify != nil {
+					s.Notify(termsafe.Text(text))
+				}
 			case f := <-link.Files():
 				a := api.Applied{Number: f.Number}
 				if same, err := s.restate(j, spec, f.Cedar); err != nil {

@@ -77,6 +77,9 @@ func (l Listeners) list() (kinds []api.ListenerKind, files []*os.File) {
 	return kinds, files
 }
 
+// mostNotices wait for the person at once.
+const mostNotices = 8
+
 // Link is a session's tie to the guardian: while it is open, the session
 // lives. When the guardian dies, egress stops, and the link offers the
 // session to the next one, every 100 ms; it never starts one.
@@ -86,6 +89,7 @@ type Link struct {
 
 	stopped chan string
 	files   chan api.FileRules // the newest that were not taken yet
+	notices chan string        // bounded: a person reads some
 	armed   chan struct{}      // closed once a guardian serves the listeners
 	ended   chan struct{}      // closed once the summary arrived
 	done    chan struct{}      // closed when run has returned
@@ -118,6 +122,9 @@ func (l *Link) Grant() api.SessionGrant {
 
 // Stopped yields the reason when the guardian asks the session to end.
 func (l *Link) Stopped() <-chan string { return l.stopped }
+
+// Notices yields what the guardian has to say to the person at the session.
+func (l *Link) Notices() <-chan string { return l.notices }
 
 // Arm hands the listeners over and returns when the guardian serves them. The
 // Link owns the files from here on, also after an error.
@@ -311,6 +318,11 @@ func (l *Link) handle(conn *passfd.Conn, frame api.Frame) error {
 		l.mu.Unlock()
 	case api.FrameFiles:
 		l.refile(frame.Files)
+	case api.FrameNotice:
+		select {
+		case l.notices <- frame.Notice:
+		default: // so many were not read yet
+		}
 	case api.FrameCounts, api.FrameSummary:
 		if frame.Summary != nil {
 			l.mu.Lock()

@@ -70,6 +70,7 @@ func (a *Asked) Answer() (*Link, error) {
 		req:     req,
 		stopped: make(chan string, 1),
 		files:   make(chan api.FileRules, 1),
+		notices: make(chan string, mostNotices),
 		armed:   make(chan struct{}),
 		ended:   make(chan struct{}),
 		done:    make(chan struct{}),

@@ -88,6 +88,13 @@ func (s *Session) Ask(
 	return fmt.Sprintf("%s keeps the statements about files and programs that it has: %s", c.Info.Name, a.Reason)
 }
 
+// Keeps tells a session that it goes on under the policy that it has, and gives what a person has to know of it.
+func Keeps(c *sessionctx.Context, send func(api.Frame) error, why error) string {
+	text := fmt.Sprintf("%s keeps the policy that it has: %s", c.Info.Name, strings.ReplaceAll(why.Error(), "\n", "; "))
+	_ = send(api.Frame{Type: api.FrameNotice, Notice: text}) // it is on record
+	return text
+}
+
 // unknown has the session be asked again, whatever is wanted of it.
 func (s *Session) unknown() {
 	s.mu.Lock()

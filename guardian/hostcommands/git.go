@@ -78,7 +78,7 @@ func (h *hosted) serveGit(ctx context.Context, req hostexec.Request, service, ur
 	h.s.service.Began()
 	defer h.s.service.Ended()
 	if verb == "push" {
-		err = depot.Push(ctx, h.conn.Stdin(ctx), h.conn.Stdout(), w.decidePush)
+		err = w.push(ctx, depot, w.decidePush, true)
 	} else {
 		err = depot.Fetch(ctx, h.conn.Stdin(ctx), h.conn.Stdout())
 	}

@@ -45,7 +45,7 @@ func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
 	w.s.service.Began()
 	defer w.s.service.Ended()
 	if verb == "push" {
-		return w.ended(ctx, began, depot.Push(ctx, w.conn.Stdin(ctx), w.conn.Stdout(), w.bring))
+		return w.ended(ctx, began, w.push(ctx, depot, w.bring, false))
 	}
 	if err := w.passes(ctx, "what the project has committed"); err != nil {
 		return unrecorded(err)

@@ -92,6 +92,7 @@ type Session struct {
 	foreign  []string     // host folders that it can write, besides the project
 	commands atomic.Int32 // that run for it
 	brought  atomic.Int64 // bytes of objects that its project has of it
+	pushes   pushes
 
 	turning sync.Mutex
 	turns   time.Time

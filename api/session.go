@@ -271,6 +271,10 @@ type SessionSummary struct {
 	Hosts []HostCount `json:"hosts,omitempty"`
 	// Unauthorized are the secrets that servers answered with 401 when they came last.
 	Unauthorized []SecretRefused `json:"unauthorized,omitempty"`
+	// Brought are files on branches that came back, as BRANCH:PATH, which programs of the host run or obey
+	// once they are checked out; MoreBrought is how many further ones there are.
+	Brought     []string `json:"brought,omitempty"`
+	MoreBrought int      `json:"more_brought,omitempty"`
 }
 
 // SecretRefused is a secret that a server does not take.

@@ -222,6 +222,9 @@ func (o *pushing) files(ctx context.Context, u *Update) error {
 		if len(u.Files) < MaxFiles {
 			u.Files = append(u.Files, file)
 		}
+		if o.d.remote.project && file.Kind != deleted {
+			u.There = append(u.There, file.Path)
+		}
 	}
 	return nil
 }
@@ -234,6 +237,9 @@ func lines(s string) int {
 	return n
 }
 
+// deleted is the kind of a file that is not there afterwards.
+const deleted = "deleted"
+
 // kindOf reads a line of --raw, ":OLDMODE NEWMODE OLD NEW STATUS".
 func kindOf(raw string) string {
 	f := strings.Fields(strings.TrimPrefix(raw, ":"))
@@ -242,7 +248,7 @@ func kindOf(raw string) string {
 	}
 	switch {
 	case f[4] == "D":
-		return "deleted"
+		return deleted
 	case f[1] == "120000":
 		return "symbolic link"
 	case f[1] == "160000":

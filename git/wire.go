@@ -95,6 +95,8 @@ type Update struct {
 	Files       []File   // at most MaxFiles
 	Changed     int      // how many files
 	Plus, Minus int      // lines
+	// There are the paths of all changed files that are there afterwards, of an update of a project alone.
+	There []string
 }
 
 // commands are what a client wants of receive-pack.

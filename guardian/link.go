@@ -379,12 +379,13 @@ func (l *live) finish(end api.SessionEnd) {
 	if end.Failure != "" {
 		event, reason = registry.Broke, end.Failure
 	}
-	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = registry.Short(end.AutorunChanged) })
+	sum := l.Tally.Summary()
+	changed := registry.Short(slices.Concat(end.AutorunChanged, sum.Brought))
+	l.g.sessions.Note(l.Info.ID, func(i *api.SessionInfo) { i.AutorunChanged = changed })
 	l.over(ctx, event, "stop", reason, &end.ExitStatus)
 	if end.Failure != "" {
 		l.g.sweepSoon()
 	}
-	sum := l.Tally.Summary()
 	_ = l.sendFiled()
 	_ = l.send(api.Frame{Type: api.FrameSummary, Summary: &sum})
 }

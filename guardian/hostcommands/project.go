@@ -45,7 +45,18 @@ func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
 	w.s.service.Began()
 	defer w.s.service.Ended()
 	if verb == "push" {
-		return w.ended(ctx, began, w.push(ctx, depot, w.bring, false))
+		var came *git.Push
+		err := w.push(ctx, depot, func(ctx context.Context, p *git.Push) error {
+			err := w.bring(ctx, p)
+			if err == nil {
+				came = p
+			}
+			return err
+		}, false)
+		if came != nil && (err == nil || len(came.Updates) > 1) { // some of several came
+			w.list(ctx, came)
+		}
+		return w.ended(ctx, began, err)
 	}
 	if err := w.passes(ctx, "what the project has committed"); err != nil {
 		return unrecorded(err)
@@ -83,6 +94,22 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 		return errors.New(court.Unrecorded(err))
 	}
 	return ctx.Err()
+}
+
+// list records the files among those that came back which programs of the host run or obey once a person has them
+// checked out, and has them shown at the session's end.
+func (w *gitwork) list(ctx context.Context, p *git.Push) {
+	for _, u := range p.Updates {
+		for _, at := range u.There {
+			file := u.Branch() + ":" + at // as git show takes it
+			if !workspace.RunsByItself(at) || !w.s.Tally.Brought(file) {
+				continue
+			}
+			e := w.s.event(audit.AutorunChanged, "bring")
+			e.Resource = file
+			w.s.Record(context.WithoutCancel(ctx), e)
+		}
+	}
 }
 
 // passes records what is about to pass between the session and its project.

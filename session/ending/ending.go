@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloister/api"
+	"cloister/internal/termsafe"
 	"cloister/session"
 	"cloister/workspace"
 )
@@ -65,6 +66,17 @@ func Lines(res session.Result, o Options) []string {
 			tell("  and %d more in %s", m.Count, m.Folder)
 		}
 		tell("hint: cloister review shows each, and keeps, reverts or trusts it")
+	}
+	if n := len(res.Summary.Brought); n > 0 {
+		tell("cloister: files came back that programs of this host may run once they are checked out; look before you do:")
+		for _, file := range res.Summary.Brought {
+			tell("  %s", termsafe.Text(file))
+		}
+		if more := res.Summary.MoreBrought; more > 0 {
+			tell("  and %d more", more)
+		}
+		branch, _, _ := strings.Cut(res.Summary.Brought[0], ":")
+		tell("hint: git diff HEAD...%s", termsafe.Text(branch))
 	}
 	if res.Truncated {
 		tell("cloister: not all files of the project were looked at: it is too large, or something in it cannot be read")

@@ -29,6 +29,7 @@ func TestLines(t *testing.T) {
 	other.Hints = []string{"in config.yaml: proxy: {allow: [{domain: c.example, methods: [GET]}]}"}
 	busy.Summary.Refusals = []api.Refusal{refusal("x.example", 0, 1), other, refusal("y.example", 443, 20), refusal("x.example", 443, 1)}
 	busy.Autorun = []string{".envrc"}
+	busy.Summary.Brought, busy.Summary.MoreBrought = []string{"cloister/app:.husky/pre-commit", "cloister/app:.vscode/\x1btasks.json"}, 2
 	busy.Summary.Unauthorized = []api.SecretRefused{{Secret: "KEY", Host: "b.example"}}
 	want := []string{
 		"cloister: app is over after 1m30s: 14 connections and requests allowed: b.example 11, a.example 3",
@@ -45,6 +46,11 @@ func TestLines(t *testing.T) {
 		"cloister: files changed that programs of this host may run; look before you do:",
 		"  .envrc",
 		"hint: cloister review shows each, and keeps, reverts or trusts it",
+		"cloister: files came back that programs of this host may run once they are checked out; look before you do:",
+		"  cloister/app:.husky/pre-commit",
+		`  cloister/app:.vscode/\x1btasks.json`,
+		"  and 2 more",
+		"hint: git diff HEAD...cloister/app",
 	}
 	if got := ending.Lines(busy, ending.Options{Whole: true, Again: again}); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -78,10 +78,7 @@ func (r *File) Write(res session.Result, status int) error {
 	if r == nil {
 		return nil
 	}
-	changed := res.Autorun
-	if changed == nil {
-		changed = []string{}
-	}
+	changed := append(append([]string{}, res.Autorun...), res.Summary.Brought...)
 	text, err := json.MarshalIndent(summary{
 		Name: res.Name, ExitStatus: status, DurationMS: res.Duration.Milliseconds(),
 		Allowed: res.Summary.Allowed, Asked: res.Summary.Asked, Denied: res.Summary.Denied, AutorunChanged: changed,

@@ -27,6 +27,8 @@ const (
 	maxHosts = 64
 	// maxSecrets bounds the secrets that a summary names as refused.
 	maxSecrets = 16
+	// maxBrought bounds the files that a summary names as brought.
+	maxBrought = 64
 	// maxText bounds each text of a refusal, so that a summary fits a frame.
 	maxText  = 400
 	maxHints = 4
@@ -59,7 +61,29 @@ func New(before api.SessionSummary) *Tally {
 		cut(&t.sum.Unauthorized[i].Secret)
 		cut(&t.sum.Unauthorized[i].Host)
 	}
+	t.sum.Brought = slices.Clone(t.sum.Brought[:min(len(t.sum.Brought), maxBrought)])
+	for i := range t.sum.Brought {
+		cut(&t.sum.Brought[i])
+	}
 	return t
+}
+
+// Brought takes a file that came back on a branch, as BRANCH:PATH, and reports whether the summary names it now for the
+// first time.
+func (t *Tally) Brought(file string) bool {
+	cut(&file)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Contains(t.sum.Brought, file) {
+		return false
+	}
+	defer t.Mark()
+	if len(t.sum.Brought) == maxBrought {
+		t.sum.MoreBrought++
+		return false
+	}
+	t.sum.Brought = append(t.sum.Brought, file)
+	return true
 }
 
 // Allowed counts what passed to a host; "" for what went to none.
@@ -176,6 +200,7 @@ func (t *Tally) Summary() api.SessionSummary {
 	defer t.mu.Unlock()
 	s := t.sum
 	s.Refusals, s.Hosts, s.Unauthorized = slices.Clone(s.Refusals), slices.Clone(s.Hosts), slices.Clone(s.Unauthorized)
+	s.Brought = slices.Clone(s.Brought)
 	return s
 }
 

@@ -51,10 +51,16 @@ func inContainer(words ...string) []string {
 	return append([]string{"run", "--isolation", "docker", "--image", "t/base", "--no-network"}, words...)
 }
 
-// open begins one.
+// open begins one in a container.
 func open(t *testing.T, words ...string) *talk {
 	t.Helper()
-	words = append(inContainer(words...), "--", "/bin/sh", "-c", `echo up; while read line; do eval "$line" 2>&1; echo done; done`)
+	return begin(t, inContainer(words...)...)
+}
+
+// begin begins one by these words.
+func begin(t *testing.T, words ...string) *talk {
+	t.Helper()
+	words = append(words, "--", "/bin/busybox", "sh", "-c", `echo up; while read line; do eval "$line" 2>&1; echo done; done`)
 	s := &talk{t: t, cmd: exec.CommandContext(t.Context(), "/bin/cloister", words...)}
 	s.cmd.Dir, s.cmd.Stderr = "/work", &s.said
 	in, inErr := s.cmd.StdinPipe()
@@ -225,18 +231,8 @@ func besideContainers(t *testing.T, e *host, free, s *talk) {
 }
 
 func reloadsContainers(t *testing.T, _ *host) {
-	const file = "/root/.config/cloister/policy/files.cedar"
-	set := func(text string) string {
-		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		out, _ := cloister(t, "guardian", "reload")
-		return out
-	}
 	noTools, rest, _ := strings.Cut(statements, "\n")
-	set(noTools)
-	defer func() { _ = os.RemoveAll(filepath.Dir(file)) }()
+	set(t, noTools)
 	s := open(t, "--name", "live")
 	const tries = "tools/busybox echo tool ran; cat secret; /image/tools/busybox echo image ran; cat plain"
 	for _, step := range []struct {
@@ -248,7 +244,7 @@ func reloadsContainers(t *testing.T, _ *host) {
 		{rest + inImage, []string{"tool ran"}},
 		{noTools, []string{"secret text", "image ran"}},
 	} {
-		said := set(step.text)
+		said := set(t, step.text)
 		if got := through(s.do(tries)); !slices.Equal(got, step.want) {
 			t.Errorf("under\n%s\n%q went through, want %q; the reload said %s", step.text, got, step.want, said)
 		}
@@ -270,28 +266,10 @@ func listsInContainers(t *testing.T, _ *host) {
 		}
 		return out, status
 	}
-	if err := os.WriteFile("/work/notes", nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if out, status := run(work, "--mode", "record", "--name", "seen"); status != 0 || !strings.Contains(out, "tool ran") {
-		t.Fatalf("record: %d\n%s", status, out)
-	}
-	record, _ := cloister(t, "audit", "export", "--session", "seen")
-	for _, want := range []string{`"kind":"file.open"`, `"resource":"/work/plain"`, `"action":"write"`, `"resource":"/work/tools/busybox"`} {
-		if !strings.Contains(record, want) {
-			t.Errorf("the record has no %s:\n%s", want, record)
-		}
-	}
-	made, status := cloister(t, "policy", "suggest", "--files", "--session", "seen")
-	if status != 0 || !strings.Contains(made, `"/work/plain"`) || !strings.Contains(made, `"/work/tools/busybox"`) {
-		t.Fatalf("suggest: %d\n%s", status, made)
-	}
-	if err := os.WriteFile("/work/made.cedar", []byte(made), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	learns(t, work, run)
 	s := open(t, "--name", "listed", "--policy", "made.cedar")
 	if out := s.do(work); !strings.Contains(out, "plain text") || !strings.Contains(out, "tool ran") {
-		t.Errorf("enforce, the same:\n%s\n%s", out, made)
+		t.Errorf("enforce, the same:\n%s", out)
 	}
 	out := s.do("cat secret; cat also; /image/tools/busybox echo image ran; cp tools/busybox /tmp/b; /tmp/b echo copy ran; echo x >new; cat plain")
 	refused(t, "enforce, what was not recorded", out)
@@ -310,13 +288,7 @@ func listsInContainers(t *testing.T, _ *host) {
 		t.Errorf("a command that joined by files: %v\n%s", err, text)
 	}
 	s.end()
-	if out, status := run("cat secret; cat plain", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow"); status != 0 ||
-		!strings.Contains(out, "secret text") {
-		t.Errorf("shadow: %d\n%s", status, out)
-	}
-	record, _ = cloister(t, "audit", "export", "--session", "shadow")
-	if !strings.Contains(record, "not enforced, would have been refused") || !strings.Contains(record, `"resource":"/work/secret"`) ||
-		strings.Contains(record, "shown empty") {
+	if record := shadows(t, run); strings.Contains(record, "shown empty") {
 		t.Errorf("the record of mode shadow:\n%s", record)
 	}
 }

@@ -298,24 +298,9 @@ func TestProductLearns(t *testing.T) {
 	run := func(script string, words ...string) (string, int) {
 		return cloister(t, append(append([]string{"run", "--isolation", "native", "--no-network"}, words...), "--", "/bin/busybox", "sh", "-c", script)...)
 	}
-	if err := os.WriteFile("/work/notes", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, status := run(work, "--mode", "record", "--name", "seen"); status != 0 || !strings.Contains(out, "tool ran") {
-		t.Fatalf("record: %d\n%s", status, out)
-	}
-	record, _ := cloister(t, "audit", "export", "--session", "seen")
-	for _, want := range []string{`"kind":"file.open"`, `"resource":"/work/plain"`, `"action":"write"`, `"resource":"/work/tools/busybox"`, `"arguments":`} {
-		if !strings.Contains(record, want) {
-			t.Errorf("the record has no %s:\n%s", want, record)
-		}
-	}
-	made, status := cloister(t, "policy", "suggest", "--files", "--session", "seen")
-	if status != 0 || !strings.Contains(made, `"/work/plain"`) || !strings.Contains(made, `"/work/tools/busybox"`) {
-		t.Fatalf("suggest: %d\n%s", status, made)
-	}
-	if err := os.WriteFile("/work/made.cedar", []byte(made), 0o644); err != nil {
-		t.Fatal(err)
+	record := learns(t, work, run)
+	if !strings.Contains(record, `"arguments":`) {
+		t.Errorf("the record has no arguments:\n%s", record)
 	}
 	if out, status := run(work, "--policy", "made.cedar"); status != 0 || !strings.Contains(out, "plain text") || !strings.Contains(out, "tool ran") {
 		t.Errorf("enforce, the same: %d\n%s", status, out)
@@ -332,62 +317,71 @@ func TestProductLearns(t *testing.T) {
 	if !strings.Contains(record, `"kind":"file.denied"`) || !strings.Contains(record, `"resource":"/work/secret"`) || !strings.Contains(record, "no rule permits it") {
 		t.Errorf("the record of what was refused:\n%s", record)
 	}
-	if out, status := run("cat secret", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow"); status != 0 || !strings.Contains(out, "secret text") {
+	shadows(t, run)
+}
+
+// A runner runs a script as a session of these words.
+type runner func(script string, words ...string) (out string, status int)
+
+// learns has work recorded, and made a list of, in made.cedar; it gives the record.
+func learns(t *testing.T, work string, run runner) (record string) {
+	t.Helper()
+	if err := os.WriteFile("/work/notes", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := run(work, "--mode", "record", "--name", "seen"); status != 0 || !strings.Contains(out, "tool ran") {
+		t.Fatalf("record: %d\n%s", status, out)
+	}
+	record, _ = cloister(t, "audit", "export", "--session", "seen")
+	for _, want := range []string{`"kind":"file.open"`, `"resource":"/work/plain"`, `"action":"write"`, `"resource":"/work/tools/busybox"`} {
+		if !strings.Contains(record, want) {
+			t.Errorf("the record has no %s:\n%s", want, record)
+		}
+	}
+	made, status := cloister(t, "policy", "suggest", "--files", "--session", "seen")
+	if status != 0 || !strings.Contains(made, `"/work/plain"`) || !strings.Contains(made, `"/work/tools/busybox"`) {
+		t.Fatalf("suggest: %d\n%s", status, made)
+	}
+	if err := os.WriteFile("/work/made.cedar", []byte(made), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+// shadows: in mode shadow what made.cedar does not name goes through, and it is on record what would have been refused.
+func shadows(t *testing.T, run runner) (record string) {
+	t.Helper()
+	out, status := run("cat secret; cat plain", "--policy", "made.cedar", "--mode", "shadow", "--name", "shadow")
+	if status != 0 || !strings.Contains(out, "secret text") {
 		t.Errorf("shadow: %d\n%s", status, out)
 	}
 	record, _ = cloister(t, "audit", "export", "--session", "shadow")
 	if !strings.Contains(record, "not enforced, would have been refused") || !strings.Contains(record, `"resource":"/work/secret"`) {
 		t.Errorf("the record of mode shadow:\n%s", record)
 	}
+	return record
+}
+
+// set has other statements ruled by until the test's end, and gives what the reload said.
+func set(t *testing.T, text string) string {
+	t.Helper()
+	const file = "/root/.config/cloister/policy/files.cedar"
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(file)) })
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := cloister(t, "guardian", "reload")
+	return out
 }
 
 // A change of the configuration's statements rules a running session, and one that cannot leaves
 // what ruled before.
 func TestProductReloads(t *testing.T) {
 	inGuest(t)
-	const file = "/root/.config/cloister/policy/files.cedar"
 	noTools, noSecret, _ := strings.Cut(statements, "\n")
 	noPlain := strings.ReplaceAll(strings.ReplaceAll(noSecret, "no-secret", "no-plain"), "/work/secret", "/work/plain")
-	set := func(text string) string {
-		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		out, _ := cloister(t, "guardian", "reload")
-		return out
-	}
-	set(noTools)
-	defer func() { _ = os.RemoveAll(filepath.Dir(file)) }()
-	c := exec.CommandContext(t.Context(), "/bin/cloister", "run", "--isolation", "native", "--no-network", "--name", "live",
-		"--", "/bin/busybox", "sh", "-c", "echo up; while read line; do eval \"$line\"; echo done; done")
-	c.Dir = "/work"
-	var said strings.Builder
-	c.Stderr = &said
-	in, inErr := c.StdinPipe()
-	stdout, outErr := c.StdoutPipe()
-	if err := errors.Join(inErr, outErr, c.Start()); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(stdout)
-	do := func(line string) (out string) {
-		t.Helper()
-		if line != "" {
-			if _, err := io.WriteString(in, line+"\n"); err != nil {
-				t.Fatalf("%v\n%s", err, said.String())
-			}
-		}
-		for {
-			text, err := lines.ReadString('\n')
-			if err != nil {
-				t.Fatalf("%v\n%s", err, said.String())
-			}
-			if text == "done\n" || text == "up\n" {
-				return out
-			}
-			out += text
-		}
-	}
-	do("")
+	set(t, noTools)
+	live := begin(t, "run", "--isolation", "native", "--no-network", "--name", "live")
 	const tries = "tools/busybox echo tool ran; cat secret; cat plain"
 	for _, step := range []struct {
 		text, says string
@@ -400,19 +394,17 @@ func TestProductReloads(t *testing.T) {
 			"/work/none is not there", []string{"tool ran"}},
 		{noTools, "", []string{"secret text", "plain text"}},
 	} {
-		if out := set(step.text); strings.Contains(out, "live keeps the statements") != (step.says != "") || !strings.Contains(out, step.says) {
+		if out := set(t, step.text); strings.Contains(out, "live keeps the statements") != (step.says != "") || !strings.Contains(out, step.says) {
 			t.Errorf("the reload said:\n%s, want %q", out, step.says)
 		}
-		got := do(tries)
+		got := live.do(tries)
 		for _, what := range []string{"tool ran", "secret text", "plain text"} {
 			if strings.Contains(got, what) != slices.Contains(step.runs, what) {
 				t.Errorf("under\n%s\n it did\n%s, want %q", step.text, got, step.runs)
 			}
 		}
 	}
-	if err := errors.Join(in.Close(), c.Wait()); err != nil {
-		t.Errorf("%v\n%s", err, said.String())
-	}
+	live.end()
 	record, _ := cloister(t, "audit", "export", "--session", "live")
 	for _, want := range []string{`"resource":"files and programs"`, "in force from here on", "what ruled before rules on", `"rule":"no-plain"`} {
 		if !strings.Contains(record, want) {

@@ -211,6 +211,7 @@ var packages = map[string]string{
 	"serve/listing":              "which of a tenant's sandboxes a request asks for",
 	"serve/people":               "persons by the tokens of their OpenID provider",
 	"serve/rates":                "what tenants do with a server, counted",
+	"serve/snapshots":            "files of sandboxes at a moment, as they are written down",
 	"serve/templates":            "what a tenant's sandboxes can be made of, by name",
 	"guardian/filequestions":     "what a person is asked about a file that is held closed",
 	"guardian/acts":              "records of what our other programs do for a session or a tenant",

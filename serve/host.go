@@ -15,6 +15,7 @@ import (
 	"cloister/sandbox"
 	"cloister/serve/database"
 	"cloister/serve/givenup"
+	"cloister/serve/snapshots"
 	"cloister/serve/templates"
 	"cloister/serve/tenants"
 	"cloister/session/launch"
@@ -164,7 +165,7 @@ func (h *Host) find(ctx context.Context) error {
 		return err
 	}
 	for _, t := range list {
-		if err := h.sweepSnapshots(t.Name); err != nil {
+		if err := snapshots.Sweep(h.snapshots(t.Name)); err != nil {
 			return err
 		}
 		found, err := h.records(t.Name)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"cloister/internal/freeze"
 	"cloister/sandbox"
+	"cloister/serve/files"
 )
 
 // Pause stops the sandbox. With memory its processes are held still where they are; else
@@ -29,6 +31,9 @@ func (s *Sandbox) Pause(ctx context.Context, memory bool) (bool, error) {
 		return true, s.pauseCold(ctx)
 	}
 	thaw, err := sandbox.Hold(live.Driver, live.Handle)
+	if u, no := errors.AsType[*sandbox.Unsupported](err); no {
+		return false, &BadRequest{What: "pause: " + u.Reason + " keep the memory: a pause with memory false keeps the files"}
+	}
 	if err != nil {
 		return false, fmt.Errorf("pause sandbox: %w", err)
 	}
@@ -38,20 +43,68 @@ func (s *Sandbox) Pause(ctx context.Context, memory bool) (bool, error) {
 	return true, s.save()
 }
 
+// pauseCold ends the processes. The files are on this host, or are brought to it first.
 func (s *Sandbox) pauseCold(ctx context.Context) error {
+	s.mu.Lock()
+	live, pool := s.live, s.pool
+	s.mu.Unlock()
+	if live != nil && elsewhere(live.Driver) {
+		if err := pool.Keep(ctx, Home, s.kept(), maxSnapshot, tooMuch()); err != nil {
+			return fmt.Errorf("pause sandbox: %w", err)
+		}
+	}
+	if err := s.halt(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.record.State, s.record.Cold = Paused, true
+	s.mu.Unlock()
+	return s.save()
+}
+
+// halt ends the session of the sandbox.
+func (s *Sandbox) halt(ctx context.Context) error {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
 	s.leave()
 	err := s.host.Engine.Stop(ctx, s.host.place(s.tenant.Name), s.record.ID, "it is paused")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = false
 	if err != nil && !errors.Is(err, ErrNoSession) {
 		return fmt.Errorf("pause sandbox: %w", err)
 	}
+	s.live, s.pool = nil, nil
+	return nil
+}
+
+// elsewhere says that a session's files are on another host, and end with it.
+func elsewhere(d sandbox.Driver) bool {
+	_, yes := d.(sandbox.Elsewhere)
+	return yes
+}
+
+// kept is where the files of a paused sandbox lie whose session was on another host.
+func (s *Sandbox) kept() string { return filepath.Join(s.dir(), "files.tar") }
+
+// again begins a session with the files that the sandbox had.
+func (s *Sandbox) again(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
 	s.mu.Lock()
-	s.live, s.pool, s.ending = nil, nil, false
-	s.record.State, s.record.Cold = Paused, true
+	live := *s.live
 	s.mu.Unlock()
-	return s.save()
+	if !elsewhere(live.Driver) {
+		return nil
+	}
+	p := files.Pool{Start: func(ctx context.Context) (*files.Program, error) { return s.host.helper(ctx, live, "files") }}
+	defer p.Close()
+	if err := p.Give(ctx, Home, s.kept()); err != nil {
+		return errors.Join(err, s.halt(ctx)) // it stays paused
+	}
+	return nil
 }
 
 // Resume goes on with a paused sandbox, for a time from now on. It says false for one
@@ -75,7 +128,7 @@ func (s *Sandbox) Resume(ctx context.Context, d time.Duration) (bool, error) {
 	var err error
 	switch {
 	case cold || live == nil:
-		err = s.begin(ctx)
+		err = s.again(ctx)
 	case thaw == nil: // an earlier server had held it
 		if thaw, err = sandbox.Hold(live.Driver, live.Handle); err == nil {
 			err = thaw()

@@ -359,7 +359,13 @@ func (s *Sandbox) expire(ctx context.Context) error {
 	}
 	if s.Record().AutoPause {
 		_, err := s.Pause(ctx, !s.Record().KeepDisk)
-		return err
+		if _, no := errors.AsType[*BadRequest](err); no { // a level that holds no processes still
+			_, err = s.Pause(ctx, false)
+		}
+		if _, over := errors.AsType[*Over](err); !over {
+			return err
+		}
+		s.host.Log.Error("pause a sandbox: it ends", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)
 	}
 	err := s.Kill(ctx)
 	if errors.Is(err, ErrNone) {

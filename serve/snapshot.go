@@ -2,47 +2,24 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"cloister/internal/durable"
-	"cloister/serve/templates"
+	"cloister/serve/snapshots"
 	"cloister/serve/tenants"
 )
 
 // Snapshot is the files of a sandbox at a moment.
-type Snapshot struct {
-	ID      string            `json:"id"`
-	Tenant  string            `json:"tenant"`
-	Sandbox string            `json:"sandbox"`
-	Name    string            `json:"name,omitempty"`
-	Created time.Time         `json:"created"`
-	Env     map[string]string `json:"env,omitempty"`
-	// Network is what the sandbox's maker had taken away: a copy has no more.
-	Network Network        `json:"network,omitzero"`
-	Made    templates.Made `json:"made,omitzero"` // of what its sandbox was made
-}
+type Snapshot = snapshots.Snapshot
 
-// maxSnapshot bounds the files of one snapshot.
+// maxSnapshot bounds the files of one snapshot, and of one sandbox that waits without a machine.
 const maxSnapshot = 10 << 30
 
-// snapshotPrefix begins the ID of each.
-const snapshotPrefix = "snap"
-
-// snapshotID is the form of an ID: a name of that form could stand for another snapshot's.
-var snapshotID = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^` + snapshotPrefix + `[a-z2-7]{16}$`)
-})
+func tooMuch() error { return &Over{fmt.Sprintf("a snapshot may have %d bytes", int64(maxSnapshot))} }
 
 func (h *Host) snapshots(tenant string) string {
 	return filepath.Join(h.Tenants.Home(tenant), "snapshots")
@@ -58,7 +35,7 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 		return Snapshot{}, &BadRequest{What: "name: want at most 128 printable letters without spaces"}
 	}
-	if snapshotID().MatchString(name) {
+	if snapshots.IsID(name) {
 		return Snapshot{}, &BadRequest{What: "name: it has the form of a snapshot's ID"}
 	}
 	pool, err := s.Files()
@@ -67,19 +44,16 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 	}
 	r := s.Record()
 	snap := Snapshot{
-		ID: snapshotPrefix + strings.ToLower(rand.Text()[:16]), Tenant: r.Tenant, Sandbox: r.ID, Name: name,
+		ID: snapshots.NewID(), Tenant: r.Tenant, Sandbox: r.ID, Name: name,
 		Created: time.Now().UTC(), Env: r.Env, Network: r.Network, Made: r.Made,
 	}
 	dir := filepath.Join(s.host.snapshots(r.Tenant), snap.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return snap, fmt.Errorf("make snapshot: %w", err)
 	}
-	err = keep(filepath.Join(dir, "files.tar"), func(w io.Writer) error { return pool.Pack(ctx, Home, w) })
+	err = pool.Keep(ctx, Home, filepath.Join(dir, "files.tar"), maxSnapshot, tooMuch())
 	if err == nil {
-		var text []byte
-		if text, err = json.MarshalIndent(snap, "", "  "); err == nil {
-			err = durable.WriteFile(filepath.Join(dir, "snapshot.json"), append(text, '\n'), 0o600)
-		}
+		err = snapshots.Write(dir, snap)
 	}
 	if err != nil {
 		return snap, errors.Join(fmt.Errorf("make snapshot: %w", err), os.RemoveAll(dir))
@@ -107,82 +81,14 @@ func (h *Host) reserveSnapshot(t tenants.Tenant) (release func(), err error) {
 	}, nil
 }
 
-// sweepSnapshots removes what a server that was killed had half made.
-func (h *Host) sweepSnapshots(tenant string) error {
-	dirs, err := filepath.Glob(filepath.Join(h.snapshots(tenant), snapshotPrefix+"*"))
-	for _, dir := range dirs {
-		if _, serr := os.Lstat(filepath.Join(dir, "snapshot.json")); errors.Is(serr, os.ErrNotExist) {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("remove unfinished snapshots: %w", err)
-	}
-	return nil
-}
-
-// keep writes a file that did not exist.
-func keep(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(&limited{f, maxSnapshot})
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// limited gives an error after so many bytes.
-type limited struct {
-	io.Writer
-	left int64
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.left -= int64(len(p)); l.left < 0 {
-		return 0, &Over{fmt.Sprintf("a snapshot may have %d bytes", int64(maxSnapshot))}
-	}
-	return l.Writer.Write(p)
-}
-
 // Snapshots lists a tenant's snapshots, the newest first.
 func (h *Host) Snapshots(tenant string) ([]Snapshot, error) {
-	names, err := filepath.Glob(filepath.Join(h.snapshots(tenant), "*", "snapshot.json"))
-	if err != nil {
-		return nil, err
-	}
-	var out []Snapshot
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // it was removed meanwhile
-		}
-		var s Snapshot
-		if err == nil {
-			err = json.Unmarshal(text, &s)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list snapshots: %w", err)
-		}
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b Snapshot) int { return b.Created.Compare(a.Created) })
-	return out, nil
+	return snapshots.List(h.snapshots(tenant))
 }
 
 // FindSnapshot finds a tenant's snapshot by its ID or its name; nil for none.
 func (h *Host) FindSnapshot(tenant, id string) (*Snapshot, error) {
-	list, err := h.Snapshots(tenant)
-	byID := func(s Snapshot) bool { return s.ID == id }
-	byName := func(s Snapshot) bool { return s.Name != "" && s.Name == id }
-	for _, is := range []func(Snapshot) bool{byID, byName} { // a name takes no ID's place
-		if i := slices.IndexFunc(list, is); i >= 0 {
-			return &list[i], err
-		}
-	}
-	return nil, err
+	return snapshots.Find(h.snapshots(tenant), id)
 }
 
 // RemoveSnapshot removes a tenant's snapshot; it says false for none.
@@ -199,14 +105,9 @@ func (h *Host) RemoveSnapshot(tenant, id string) (bool, error) {
 
 // fill gives a new sandbox the files of a snapshot.
 func (s *Sandbox) fill(ctx context.Context, from *Snapshot) error {
-	f, err := os.Open(filepath.Join(s.host.snapshots(s.tenant.Name), from.ID, "files.tar"))
-	if err != nil {
-		return fmt.Errorf("begin with a snapshot: %w", err)
-	}
-	defer f.Close()
 	pool, err := s.Files()
 	if err == nil {
-		err = pool.Unpack(ctx, Home, f)
+		err = pool.Give(ctx, Home, filepath.Join(s.host.snapshots(s.tenant.Name), from.ID, "files.tar"))
 	}
 	if err != nil {
 		return fmt.Errorf("begin with a snapshot: %w", err)

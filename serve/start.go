@@ -60,21 +60,17 @@ func (s *Sandbox) entry() (Live, error) {
 	return *s.live, nil
 }
 
-// exec runs a command in the sandbox.
-func (s *Sandbox) exec(
+// exec runs a command in the sandbox's session.
+func (l Live) exec(
 	ctx context.Context, argv []string, env map[string]string, dir string, w sandbox.Wiring,
 ) (sandbox.Box, error) {
-	live, err := s.entry()
-	if err != nil {
-		return nil, err
-	}
-	spec := live.Spec
+	spec := l.Spec
 	spec.Argv = argv
 	if dir != "" {
 		spec.Dir = sandbox.GuestPath(dir)
 	}
 	spec.Env = wiring.WithEnv(spec.Env, env)
-	return live.Driver.Exec(ctx, live.Handle, spec, w)
+	return l.Driver.Exec(ctx, l.Handle, spec, w)
 }
 
 // program runs the program of serve/files.
@@ -82,8 +78,17 @@ func (s *Sandbox) program(ctx context.Context) (*files.Program, error) {
 	return s.helper(ctx, "files")
 }
 
-// helper runs Cloister's own program in the sandbox, with pipes to both ends.
+// helper runs Cloister's own program in the sandbox.
 func (s *Sandbox) helper(ctx context.Context, words ...string) (*files.Program, error) {
+	live, err := s.entry()
+	if err != nil {
+		return nil, err
+	}
+	return s.host.helper(ctx, live, words...)
+}
+
+// helper runs Cloister's own program in a session, with pipes to both ends.
+func (h *Host) helper(ctx context.Context, live Live, words ...string) (*files.Program, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -96,8 +101,8 @@ func (s *Sandbox) helper(ctx context.Context, words ...string) (*files.Program, 
 	if err != nil {
 		return nil, errors.Join(err, inR.Close(), inW.Close(), outR.Close(), outW.Close())
 	}
-	argv := append([]string{s.host.Program, "serve", Verb}, words...)
-	box, err := s.exec(ctx, argv, nil, "/", sandbox.Wiring{Stdin: inR, Stdout: outW, Stderr: null})
+	argv := append([]string{h.Program, "serve", Verb}, words...)
+	box, err := live.exec(ctx, argv, nil, "/", sandbox.Wiring{Stdin: inR, Stdout: outW, Stderr: null})
 	err = errors.Join(err, inR.Close(), outW.Close(), null.Close())
 	if err != nil {
 		return nil, errors.Join(err, inW.Close(), outR.Close())
@@ -154,7 +159,7 @@ func (s *Sandbox) Start(ctx context.Context, c Command) (*Process, *Subscription
 		w.Ask = func(ctx context.Context, q sandbox.FileQuestion) error { return live.Ask(ctx, api.FileQuestion(q)) }
 	}
 	seen.Wire(&w)
-	box, err := s.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
+	box, err := live.exec(ctx, append([]string{c.Cmd}, c.Args...), env, c.Dir, w)
 	for _, f := range own.Theirs {
 		f.Close()
 	}

@@ -194,10 +194,10 @@ func one(a answer, err error) (Entry, error) {
 	return *a.Entry, nil
 }
 
-// Usage adds up what the sandbox's processes use.
-func (p *Pool) Usage(ctx context.Context) (Usage, error) {
-	a, err := p.simple(ctx, request{Op: opUsage, Path: "/"})
-	if err != nil || a.Usage == nil || a.Usage.Ticks < 0 || a.Usage.Bytes < 0 {
+// Usage adds up what the sandbox's processes use, of the machine that a folder is on.
+func (p *Pool) Usage(ctx context.Context, path string) (Usage, error) {
+	a, err := p.simple(ctx, request{Op: opUsage, Path: path})
+	if u := a.Usage; err != nil || u == nil || min(u.Ticks, u.Bytes, u.Memory, u.Disk, u.DiskUsed) < 0 {
 		return Usage{}, cmp.Or(err, errors.New("the sandbox gave no sum"))
 	}
 	return *a.Usage, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +81,7 @@ func (s *server) do(q request) error {
 	case opRemove:
 		err = remove(q.Path)
 	case opUsage:
-		a.Usage, err = usage()
+		a.Usage, err = usage(q.Path)
 	default:
 		err = &Error{Invalid, fmt.Sprintf("unknown request %q", q.Op)}
 	}
@@ -379,13 +380,21 @@ func mark(f *os.File, with map[string]string) error {
 	return nil
 }
 
-// usage adds up every process of the sandbox's process namespace.
-func usage() (*Usage, error) {
+// usage adds up every process of the sandbox's process namespace, and looks at its machine.
+func usage(path string) (*Usage, error) {
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, err
 	}
-	u := &Usage{}
+	u := &Usage{CPUs: runtime.NumCPU()}
+	var info unix.Sysinfo_t
+	var disk unix.Statfs_t
+	if err := errors.Join(unix.Sysinfo(&info), unix.Statfs(path, &disk)); err != nil {
+		return nil, err
+	}
+	u.Memory = int64(uint64(info.Totalram) * uint64(info.Unit))
+	u.Disk = int64(disk.Blocks) * disk.Bsize
+	u.DiskUsed = u.Disk - int64(disk.Bavail)*disk.Bsize
 	for _, name := range names {
 		ticks, pages := account(name)
 		u.Ticks += ticks

@@ -63,6 +63,11 @@ type answer struct {
 type Usage struct {
 	Ticks int64 `json:"ticks"` // of processor time, 100 a second
 	Bytes int64 `json:"bytes"` // of resident memory
+	// Of its machine: processors, memory, and the disk that a folder is on.
+	CPUs     int   `json:"cpus"`
+	Memory   int64 `json:"memory"`
+	Disk     int64 `json:"disk"`
+	DiskUsed int64 `json:"disk_used"`
 }
 
 // Kind is what an entry is.

@@ -45,6 +45,10 @@ type apiAnswer struct {
 
 // beKubectl is one call of it.
 func beKubectl() int {
+	if err := atHome(); err != nil {
+		fmt.Fprintln(os.Stderr, "error: a pod has no home:", err)
+		return 1
+	}
 	c, err := net.Dial("unix", filepath.Join(filepath.Dir(os.Args[0]), "api"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: the API server is not there:", err)
@@ -78,6 +82,25 @@ func beKubectl() int {
 			return execute(call.Args, c)
 		}
 	}
+}
+
+// atHome gives what a pod executes a home of the pod's at /home/user, where the test made a folder for homes.
+func atHome() error {
+	homes := filepath.Join(filepath.Dir(os.Args[0]), "homes")
+	at := slices.IndexFunc(os.Args, func(a string) bool { return strings.HasPrefix(a, "cloister-") })
+	if _, err := os.Stat(homes); err != nil || !slices.Contains(os.Args, "exec") || at < 0 || os.Getenv("CLOISTER_TEST_HOME") != "" {
+		return nil
+	}
+	home, flags := filepath.Join(homes, os.Args[at]), "-m"
+	if os.Geteuid() != 0 {
+		flags = "-Urm"
+	}
+	if err := os.MkdirAll(home, 0o777); err != nil {
+		return err
+	}
+	words := append([]string{"unshare", flags, "sh", "-ec",
+		`mount -t tmpfs home /home; mkdir /home/user; mount --bind "$0" /home/user; exec "$@"`, home}, os.Args...)
+	return syscall.Exec("/usr/bin/unshare", words, append(os.Environ(), "CLOISTER_TEST_HOME=1"))
 }
 
 // execute runs a command of a pod on this machine. It ends with its pod, and with kubectl.
@@ -341,6 +364,7 @@ func (c *podCluster) remove(name string) {
 	}
 	p.end()
 	<-p.ended
+	_ = os.RemoveAll(filepath.Join(c.dir, "homes", name)) // its volumes end with it
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pods, name)

@@ -213,7 +213,7 @@ func sdk(t *testing.T, program string) string {
 // TestSDK runs E2B's own SDK, and the OpenAI Agents SDK's provider for E2B, as npm gives them.
 func TestSDK(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"sdk.mjs", "provider.mjs", "template.mjs"} {
+	for _, program := range []string{"sdk.mjs", "provider.mjs", "agent.mjs", "template.mjs"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			dir := sdk(t, program)

@@ -316,6 +316,7 @@ var packages = map[string]string{
 	"sandbox/docker/inside":      "what runs in the containers before the command does",
 	"sandbox/gate/lay":           "a gate made by plain system calls",
 	"sandbox/kubernetes":         "the driver whose cloisters are pods",
+	"sandbox/kubernetes/exact":   "a pod that someone else made, compared with the one that was asked for",
 	"sandbox/kubernetes/link":    "what a gate in a pod and its shim say to each other",
 	"sandbox/kubernetes/pod":     "what runs in pods",
 	"sandbox/kubernetes/tree":    "folders of the host, copied into pods, and what changed there, back",

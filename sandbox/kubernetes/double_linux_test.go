@@ -76,6 +76,11 @@ func double(dir string, args []string) int {
 		}
 		return say(strings.TrimPrefix(string(text), "done "))
 	}
+	if _, err := os.Stat(at("by-sandbox")); err == nil {
+		if code, done := doubleSandbox(dir, args); done {
+			return code
+		}
+	}
 	switch args[0] {
 	case "create":
 		var text json.RawMessage
@@ -135,7 +140,7 @@ func double(dir string, args []string) int {
 func doubleGet(dir string) int {
 	last := ""
 	for range time.Tick(20 * time.Millisecond) {
-		text, err := os.ReadFile(filepath.Join(dir, "status"))
+		text, err := doubleStatus(dir)
 		if _, gone := os.Stat(filepath.Join(dir, "deleted")); gone == nil {
 			fmt.Fprintln(os.Stderr, `Error from server (NotFound): pods "x" not found`)
 			return 1
@@ -200,8 +205,10 @@ func build(t *testing.T, gate bool, after string) *world {
 	t.Cleanup(func() {
 		w.set("over", "")
 		w.wg.Wait()
-		if left, _ := filepath.Glob(filepath.Join(w.dir, "pod")); len(left) > 0 {
-			t.Error("the pod is left")
+		for _, what := range []string{"pod", "sandbox"} {
+			if left, _ := filepath.Glob(filepath.Join(w.dir, what)); len(left) > 0 {
+				t.Error("left is the " + what)
+			}
 		}
 	})
 	return w

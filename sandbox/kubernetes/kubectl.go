@@ -123,9 +123,9 @@ func (r *refusal) Error() string {
 
 // status is what of a pod is looked at.
 type status struct {
+	text     []byte // all of it, where it is watched
 	Metadata struct {
-		Name   string            `json:"name"`
-		Labels map[string]string `json:"labels"`
+		UID string `json:"uid"`
 	} `json:"metadata"`
 	Spec struct {
 		Class string `json:"runtimeClassName"`
@@ -239,9 +239,13 @@ func (d *Driver) watchOnce(ctx context.Context, pod string, until func(status) b
 	}
 	list := json.NewDecoder(io.LimitReader(r, maxAnswer)) // a longer watch is begun again
 	for {
-		var s status
-		if err := list.Decode(&s); err != nil {
+		var text json.RawMessage
+		if err := list.Decode(&text); err != nil {
 			break // ended, by either side
+		}
+		s := status{text: text}
+		if err := json.Unmarshal(text, &s); err != nil {
+			break
 		}
 		if until(s) {
 			done = true

@@ -29,6 +29,8 @@ type Level struct {
 	Kernel string `json:"kernel,omitempty"`
 	// Volume is the claim of the instance's own volume, and empty for none.
 	Volume string `json:"volume,omitempty"`
+	// Maker is what makes the pods: MakerPod, which is empty too, or MakerSandbox.
+	Maker string `json:"maker,omitempty"`
 	// Lent says that it is another instance's, and follows that.
 	Lent bool `json:"lent,omitempty"`
 }
@@ -47,7 +49,7 @@ func (l Level) Check() error {
 	case net.ParseIP(l.Address) == nil:
 		return fmt.Errorf("%q is no address of this host by numbers", l.Address)
 	}
-	if err := l.checkVolume(); err != nil {
+	if err := errors.Join(l.checkMaker(), l.checkVolume()); err != nil {
 		return err
 	}
 	return l.checkClass()

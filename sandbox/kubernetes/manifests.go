@@ -32,11 +32,8 @@ func (l Level) Manifests() ([]byte, error) {
 		// policy says.
 		{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": l.Namespace,
 			"labels": object{"pod-security.kubernetes.io/enforce": "privileged"}}},
-		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": in, "rules": []object{
-			{"apiGroups": []string{""}, "resources": []string{"pods"},
-				"verbs": []string{"create", "get", "list", "watch", "delete"}},
-			{"apiGroups": []string{""}, "resources": []string{"pods/exec"}, "verbs": []string{"create", "get"}},
-		}},
+		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": in, "rules": append(l.makes(),
+			object{"apiGroups": []string{""}, "resources": []string{"pods/exec"}, "verbs": []string{"create", "get"}})},
 		{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": in,
 			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "cloister"},
 			"subjects": []object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": Users}}},
@@ -45,23 +42,47 @@ func (l Level) Manifests() ([]byte, error) {
 			"egress": []object{{"to": []object{{"ipBlock": object{"cidr": fmt.Sprintf("%s/%d", l.Address, bits)}}}}},
 		}},
 	}
-	list = append(list, l.admission("cloister-"+l.Namespace, []string{"CREATE", "UPDATE"},
+	list = append(list, l.admission("cloister-"+l.Namespace, "", []string{"CREATE", "UPDATE"},
 		[]string{"pods", "pods/ephemeralcontainers"}, l.validations())...)
-	list = append(list, l.admission("cloister-exec-"+l.Namespace, []string{"CONNECT"},
+	list = append(list, l.admission("cloister-exec-"+l.Namespace, "", []string{"CONNECT"},
 		[]string{"pods/exec", "pods/attach"}, []object{{
 			"expression": fmt.Sprintf("has(object.container) && object.container == %q", agentName),
 			"message":    "commands run in the agent's container, none in the gate's"}})...)
+	if l.Maker == MakerSandbox { // its controller would make both for anyone
+		list = append(list, l.admission("cloister-sandboxes-"+l.Namespace, sandboxGroup, []string{"CREATE", "UPDATE"},
+			[]string{"sandboxes"}, []object{
+				{"expression": "!has(object.spec.volumeClaimTemplates) || object.spec.volumeClaimTemplates.size() == 0",
+					"message": "a Sandbox makes no volumes"},
+				{"expression": "!has(object.spec.service) || !object.spec.service", "message": "a Sandbox makes no service"},
+			})...)
+	}
 	return json.MarshalIndent(object{"apiVersion": "v1", "kind": "List", "items": list}, "", "  ")
 }
 
+// makes is what may be done with pods, and what they are made by.
+func (l Level) makes() []object {
+	rest := []string{"get", "list", "watch", "delete"}
+	all := append([]string{"create"}, rest...)
+	if l.Maker != MakerSandbox {
+		return []object{{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": all}}
+	}
+	return []object{
+		{"apiGroups": []string{""}, "resources": []string{"pods"}, "verbs": rest},
+		{"apiGroups": []string{sandboxGroup}, "resources": []string{"sandboxes"}, "verbs": all},
+	}
+}
+
 // admission is a policy for the namespace, and that it rules.
-func (l Level) admission(name string, operations, resources []string, validations []object) []object {
+func (l Level) admission(name, group string, operations, resources []string, validations []object) []object {
 	const version = "admissionregistration.k8s.io/v1"
-	named := object{"name": name}
+	named, of := object{"name": name}, "v1"
+	if group == sandboxGroup {
+		of = "v1beta1" // requests in others are looked at as this one
+	}
 	return []object{
 		{"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": named, "spec": object{
 			"failurePolicy": "Fail",
-			"matchConstraints": object{"resourceRules": []object{{"apiGroups": []string{""}, "apiVersions": []string{"v1"},
+			"matchConstraints": object{"resourceRules": []object{{"apiGroups": []string{group}, "apiVersions": []string{of},
 				"operations": operations, "resources": resources}}},
 			"validations": validations,
 		}},

@@ -43,11 +43,11 @@ func (o *owned) close(ctx context.Context) error {
 		o.stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 		defer cancel()
-		args := []string{"delete", "pod", o.pod, "--ignore-not-found", "--wait=true", "--grace-period=1"}
+		flags := []string{"--ignore-not-found", "--wait=true", "--grace-period=1"}
 		if o.lost {
-			args = append(args, lostWithin)
+			flags = append(flags, lostWithin)
 		}
-		if o.err = o.d.insist(ctx, nil, args...); o.err != nil && o.lost {
+		if o.err = o.d.maker().remove(ctx, []string{o.pod}, flags...); o.err != nil && o.lost {
 			o.err = fmt.Errorf("the pod %s may be there still, and each sweep asks for its end: %w", o.pod, o.err)
 		}
 		o.err = errors.Join(o.err, os.RemoveAll(o.dir))
@@ -92,7 +92,7 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 	}
 	defer l.Close()
 	order.Address = l.Addr().String()
-	text, err := d.describe(p, order)
+	asked, err := p.describe(d.o.Level, order)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,9 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 		return nil, err
 	}
 	shim.Refused, shim.Look = tell, d.o.Look
-	if err = d.insist(ctx, text, "create", "--validate=false", "--filename=-"); err != nil {
-		return nil, d.o.Level.noClass(err)
+	hold, err := d.maker().make(ctx, asked)
+	if err != nil {
+		return nil, err
 	}
 	fails, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,6 +151,9 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 		now = s
 		return s.runs()
 	})
+	if err == nil && hold != nil {
+		err = hold(now.text)
+	}
 	if err == nil {
 		err = d.look(fails, made.pod, s.User.ID, proof, now.Spec.Class)
 	}
@@ -162,14 +166,6 @@ func (d *Driver) enclose(ctx context.Context, p *plan, w sandbox.Wiring) (_ *own
 	armed := g
 	g = sandbox.Gate{} // the taker's from here on
 	return made, w.Arm(ctx, armed)
-}
-
-func (d *Driver) describe(p *plan, o link.Order) ([]byte, error) {
-	described, err := p.describe(d.o.Level, o)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(described)
 }
 
 // cause is why a context ended, where that explains the error.

@@ -46,9 +46,7 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 		return err
 	}
 	for names := range slices.Chunk(over, batchOf) {
-		args := slices.Concat([]string{"delete", "pod"}, names,
-			[]string{"--ignore-not-found", "--wait=false", "--grace-period=1", "--request-timeout=20s"})
-		one := d.insist(ctx, nil, args...)
+		one := d.maker().remove(ctx, names, "--ignore-not-found", "--wait=false", "--grace-period=1", "--request-timeout=20s")
 		err = errors.Join(err, one)
 		if reason := reasonOf(one); one != nil && (reason == "" || slices.Contains(passing, reason)) {
 			return err // of the server; a pod that it refuses to delete holds no other
@@ -98,12 +96,29 @@ func (d *Driver) unheld(names []string) ([]string, error) {
 	return names, nil
 }
 
-// over names the pods of this instance whose sessions are none of these. It reads a page at a time, so
-// that many cost no memory, and begins anew where the cluster has forgotten which page it was.
+// over names the pods of this instance whose sessions are none of these, and what pods are made for.
 func (d *Driver) over(ctx context.Context, lives map[string]bool) (names []string, err error) {
+	lists := []string{"/api/v1/namespaces/" + d.o.Level.Namespace + "/pods"}
+	if d.o.Level.Maker == MakerSandbox {
+		lists = append(lists, "/apis/"+sandboxVersion+"/namespaces/"+d.o.Level.Namespace+"/sandboxes")
+	}
+	for _, path := range lists {
+		of, err := d.overOf(ctx, path, lives)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, of...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// overOf reads a list by pages, so that many cost no memory, and begins anew where the cluster has forgotten
+// which page it was.
+func (d *Driver) overOf(ctx context.Context, path string, lives map[string]bool) (names []string, err error) {
 	next, busy, pause := "", 0, firstPause
 	for range pagesOf {
-		page, err := d.page(ctx, next)
+		page, err := d.page(ctx, path, next)
 		switch reason := reasonOf(err); {
 		case reason == "Expired" || reason == "Gone":
 			next, names = "", nil
@@ -146,13 +161,12 @@ type list struct {
 	} `json:"items"`
 }
 
-func (d *Driver) page(ctx context.Context, next string) (l list, err error) {
+func (d *Driver) page(ctx context.Context, path, next string) (l list, err error) {
 	q := url.Values{"labelSelector": {labelInstance + "=" + d.o.Level.Instance}, "limit": {strconv.Itoa(pageOf)}}
 	if next != "" {
 		q.Set("continue", next)
 	}
-	text, err := d.call(ctx, nil, "get", "--request-timeout=20s",
-		"--raw=/api/v1/namespaces/"+d.o.Level.Namespace+"/pods?"+q.Encode())
+	text, err := d.call(ctx, nil, "get", "--request-timeout=20s", "--raw="+path+"?"+q.Encode())
 	if err != nil {
 		return l, err
 	}
@@ -169,7 +183,11 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Report {
 		}
 		r.Guarantees = append(r.Guarantees, g)
 	}
-	_, err := d.call(ctx, nil, "auth", "can-i", "create", "pods", "--quiet", "--request-timeout=5s")
+	of := "pods"
+	if d.o.Level.Maker == MakerSandbox {
+		of = sandboxNames
+	}
+	_, err := d.call(ctx, nil, "auth", "can-i", "create", of, "--quiet", "--request-timeout=5s")
 	add("enclosure", "pods of the namespace "+d.o.Level.Namespace, err,
 		"apply what this prints: cloister setup kubernetes --manifests")
 	return r

@@ -146,6 +146,8 @@ owner applies once: namespace, rights, network policy, admission policy.`,
 	fl.StringVar(&l.Class, "runtime-class", "", "the RuntimeClass of the pods, by `NAME`")
 	fl.StringVar(&l.Kernel, "runtime-kernel", "",
 		"what that class gives them, which each start proves: `gvisor`, kata or node")
+	fl.StringVar(&l.Maker, "maker", "",
+		"what makes the pods: `pod`, this program, or sandbox, the controller of agent-sandbox")
 	fl.StringVar(&image, "gate-image", "", "write the image of the gate to a `FILE`")
 	fl.BoolVar(&manifests, "manifests", false, "print what the owner of the cluster applies")
 	return c

@@ -103,6 +103,7 @@ func agentImage(t *testing.T, to, tag string) {
 			}
 		}
 	}
+	host("/bin/busybox") // a server of pages
 	put(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/sh", Linkname: "bash"}, nil)
 	put(tar.Header{Typeflag: tar.TypeReg, Name: "root/.bashrc", Mode: 0o600}, []byte("secret"))
 	if err := w.Close(); err != nil {
@@ -127,7 +128,7 @@ func agentImage(t *testing.T, to, tag string) {
 }
 
 // onCluster has the server's tenants have pods.
-func (s *server) onCluster(image string) (namespace string) {
+func (s *server) onCluster(image, maker string) (namespace string) {
 	t := s.t
 	t.Helper()
 	namespace = "serve-" + strings.ToLower(rand.Text()[:8])
@@ -144,7 +145,7 @@ func (s *server) onCluster(image string) (namespace string) {
 	if !strings.Contains(ctr(t, "images", "list", "--quiet"), gate) {
 		ctr(t, "images", "tag", "cloister.invalid/gate:latest", gate)
 	}
-	words := []string{"setup", "kubernetes", "--address", os.Getenv("CLOISTER_CLUSTER_NODE"), "--image", image, "--gate", gate, "--namespace", namespace}
+	words := []string{"setup", "kubernetes", "--address", os.Getenv("CLOISTER_CLUSTER_NODE"), "--image", image, "--gate", gate, "--namespace", namespace, "--maker", maker}
 	kubectl(t, s.do(append(slices.Clone(words), "--manifests")...), "apply", "--filename=-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "namespace", namespace, "--wait=false") })
 	cmd := s.command(words...)
@@ -154,7 +155,7 @@ func (s *server) onCluster(image string) (namespace string) {
 	}
 	stranger := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"stranger"},"spec":{"containers":[{"name":"a","image":"x"}]}}`
 	for { // until the admission policy rules
-		out, err := try(t, stranger, os.Getenv("CLOISTER_CLUSTER_KUBECTL"), "--kubeconfig="+os.Getenv("CLOISTER_CLUSTER_USER"), "--namespace="+namespace,
+		out, err := try(t, stranger, os.Getenv("CLOISTER_CLUSTER_KUBECTL"), "--kubeconfig="+os.Getenv("CLOISTER_CLUSTER_ADMIN"), "--namespace="+namespace,
 			"create", "--dry-run=server", "--filename=-")
 		if err != nil && strings.Contains(out, "ValidatingAdmissionPolicy") {
 			break
@@ -180,40 +181,73 @@ func (s *server) onCluster(image string) (namespace string) {
 	return namespace
 }
 
-// TestClusterSDK runs the programs of TestSDK, unchanged, with sandboxes that are pods.
+// newDomain is a machine on which the domain of a server is known, and its authority.
+func newDomain(t *testing.T) *suite {
+	t.Helper()
+	w := &suite{t: t}
+	tmp := t.TempDir()
+	w.authority(tmp, domainNames())
+	w.trusted(tmp)
+	w.names()
+	return w
+}
+
+// TestClusterSDK runs the programs of TestSDK, unchanged, with sandboxes that are pods: by the server's domain as on
+// the Internet, and by two addresses. Pods are made by this program, and by agent-sandbox.
 func TestClusterSDK(t *testing.T) {
-	for _, program := range []string{"sdk.mjs", "provider.mjs"} {
-		t.Run(program, func(t *testing.T) {
-			dir := sdk(t, program)
-			s := newServer(t, "acme")
-			namespace := s.onCluster("cloister.test/e2b:1")
-			began := time.Now()
-			cmd := exec.CommandContext(t.Context(), "node", program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
-			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.HasSuffix(string(out), "all well\n") {
-				t.Errorf("%v: %s", err, out)
+	run := func(t *testing.T, s *server, maker string, programs []string, env ...string) {
+		namespace := s.onCluster("cloister.test/e2b:1", maker)
+		for _, program := range programs {
+			t.Run(program, func(t *testing.T) {
+				began := time.Now()
+				cmd := exec.CommandContext(t.Context(), "node", program)
+				cmd.Dir, cmd.Env = sdk(t, program), append(append(os.Environ(), "E2B_API_KEY="+s.keys["acme"], "OPENAI_AGENTS_DISABLE_TRACING=1"), env...)
+				out, err := cmd.CombinedOutput()
+				if err != nil || !strings.HasSuffix(string(out), "all well\n") {
+					t.Errorf("%v: %s", err, out)
+				}
+				load, _ := os.ReadFile("/proc/loadavg")
+				t.Logf("%v in all, load %s", time.Since(began).Round(time.Millisecond), strings.Fields(string(load))[0])
+			})
+		}
+		if record := s.record("acme"); !strings.Contains(record, "/bin/bash -l -c") {
+			t.Errorf("the tenant's record has none of it:\n%s", record)
+		}
+		left := "cloister-"
+		for until := time.Now().Add(2 * time.Minute); strings.Contains(left, "cloister-") && time.Now().Before(until); {
+			<-time.After(time.Second) // a sandbox is gone for its client before its pod is
+			left = kubectl(t, "", "--namespace="+namespace, "get", "pods", "--no-headers", "--ignore-not-found")
+			if maker == "sandbox" {
+				left += kubectl(t, "", "--namespace="+namespace, "get", "sandboxes.agents.x-k8s.io", "--no-headers", "--ignore-not-found")
 			}
-			t.Logf("%v in all", time.Since(began))
-			if record := s.record("acme"); !strings.Contains(record, "/bin/bash -l -c") {
-				t.Errorf("the tenant's record has none of it:\n%s", record)
-			}
-			left := "cloister-"
-			for until := time.Now().Add(2 * time.Minute); strings.Contains(left, "cloister-") && time.Now().Before(until); {
-				<-time.After(time.Second) // a sandbox is gone for its client before its pod is
-				left = kubectl(t, "", "--namespace="+namespace, "get", "pods", "--no-headers", "--ignore-not-found")
-			}
-			if strings.Contains(left, "cloister-") {
-				t.Errorf("left: %s", left)
-			}
-		})
+		}
+		if strings.Contains(left, "cloister-") {
+			t.Errorf("left: %s", left)
+		}
 	}
+	t.Run("domain", func(t *testing.T) {
+		w := newDomain(t)
+		s := newServerAt(t, "127.0.0.1:443", []string{"--ahead", "0"},
+			[]string{"--domain", suiteDomain, "--tls-cert", w.cert, "--tls-key", w.key}, "acme")
+		run(t, s, "pod", []string{"sdk.mjs", "provider.mjs", "agent.mjs"}, "E2B_DOMAIN="+suiteDomain, "NODE_EXTRA_CA_CERTS="+w.ca)
+	})
+	t.Run("addresses", func(t *testing.T) {
+		s := newServer(t, "acme")
+		run(t, s, "pod", []string{"sdk.mjs", "provider.mjs"}, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
+	})
+	t.Run("agent-sandbox", func(t *testing.T) {
+		if os.Getenv("CLOISTER_AGENT_SANDBOX") == "" {
+			t.Fatal("there is no agent-sandbox: script/test kubernetes")
+		}
+		s := newServer(t, "acme")
+		run(t, s, "sandbox", []string{"sdk.mjs", "agent.mjs"}, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url)
+	})
 }
 
 // TestClusterOverlay is a person's day with pods: run, diff, apply, and the next run.
 func TestClusterOverlay(t *testing.T) {
 	s := newServer(t, "acme")
-	s.onCluster("cloister.test/e2b:1")
+	s.onCluster("cloister.test/e2b:1", "pod")
 	project := filepath.Join(s.dir, "home/project")
 	for name, text := range map[string]string{"a": "1\n", "dir/b": "2\n", ".envrc": "x\n"} {
 		file := filepath.Join(project, name)

@@ -15,7 +15,7 @@ import (
 // TestClusterGit is a project that goes to a pod and comes back by git.
 func TestClusterGit(t *testing.T) {
 	s := newServer(t, "acme")
-	namespace := s.onCluster("cloister.test/e2b:1")
+	namespace := s.onCluster("cloister.test/e2b:1", "pod")
 	project := filepath.Join(s.dir, "home/project")
 	if err := os.MkdirAll(project, 0o755); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ git push -q origin HEAD:main && echo PUSHED; git push -q origin HEAD:refs/tags/v
 func TestClusterAhead(t *testing.T) {
 	for _, ahead := range []string{"0", "1"} {
 		s := newServerOf(t, []string{"--ahead", ahead}, "acme")
-		s.onCluster("cloister.test/e2b:1")
+		s.onCluster("cloister.test/e2b:1", "pod")
 		s.create("acme", `{"templateID":"base","timeout":120}`)
 		for range 5 {
 			if ahead == "1" {

@@ -3,6 +3,7 @@
 package servetest
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -149,16 +150,13 @@ func newSuite(t *testing.T, dir string) *suite {
 	w.version = p.Version
 	tmp := t.TempDir()
 	w.sh("ip link set lo up")
-	names := []string{suiteDomain, "*." + suiteDomain}
+	names := domainNames()
 	for _, h := range internet() {
 		w.sh("ip addr add " + h.address + "/32 dev lo")
 		names = append(names, h.name)
 	}
 	w.authority(tmp, names)
-	resolv, roots := filepath.Join(tmp, "resolv.conf"), filepath.Join(tmp, "roots.pem")
-	w.write(resolv, []byte("nameserver 127.0.0.1\n"))
-	w.sh("cat /etc/ssl/certs/ca-certificates.crt " + w.ca + " > " + roots + " && mount --bind " + roots + " /etc/ssl/certs/ca-certificates.crt" +
-		" && mount --bind " + resolv + " $(readlink -f /etc/resolv.conf)")
+	w.trusted(tmp)
 	// The suite has python for the python3 of Debian's.
 	w.sh("command -v /usr/bin/python || { mkdir " + tmp + "/bin && ln -s python3 " + tmp + "/bin/python && chmod 755 " + tmp + " " + tmp + "/bin" +
 		" && mount -t overlay overlay -o lowerdir=" + tmp + "/bin:/usr/bin /usr/bin; }")
@@ -179,6 +177,24 @@ func newSuite(t *testing.T, dir string) *suite {
 		t.Cleanup(server.Close)
 	}
 	return w
+}
+
+func domainNames() []string { return []string{suiteDomain, "*." + suiteDomain} }
+
+// trusted has this machine ask for names here, and believe the authority.
+func (w *suite) trusted(tmp string) {
+	w.t.Helper()
+	resolv, roots := filepath.Join(tmp, "resolv.conf"), filepath.Join(tmp, "roots.pem")
+	w.write(resolv, []byte("nameserver 127.0.0.1\n"))
+	w.sh("cat /etc/ssl/certs/ca-certificates.crt " + w.ca + " > " + roots + " && mount --bind " + roots + " /etc/ssl/certs/ca-certificates.crt" +
+		" && mount --bind " + resolv + " $(readlink -f /etc/resolv.conf)")
+	w.t.Cleanup(func() {
+		out, err := exec.CommandContext(context.Background(), "sh", "-ec",
+			"umount /etc/ssl/certs/ca-certificates.crt; umount $(readlink -f /etc/resolv.conf)").CombinedOutput()
+		if err != nil {
+			w.t.Errorf("%v: %s", err, out)
+		}
+	})
 }
 
 func (w *suite) write(file string, text []byte) {

@@ -333,6 +333,8 @@ var packages = map[string]string{
 	"sandbox/localuser":          "the driver whose namespaces root's helper makes",
 	"sandbox/native":             "the driver that needs nothing installed",
 	"sandbox/sandboxtest":        "the meaning of a driver, as tests",
+	"sandbox/sandboxtest/back":   "what a copy of a project changed, applied, for the suite of drivers",
+	"sandbox/sandboxtest/system": "a root file system of this host's programs, for tests of drivers",
 	"script/arrows":              "how the files of a package refer to each other, printed",
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
@@ -400,6 +402,7 @@ var packages = map[string]string{
 	"workspace/toolchain":        "what of the host's PATH is shown inside",
 	"workspace/homes":            "the private homes of projects on disk",
 	"workspace/clean":            "what a payload left that stands in the way of later starts, removed",
+	"workspace/obeyed":           "what programs of the host run or obey in a project",
 	"workspace/projects":         "the projects that are known, and what applies in each",
 	"workspace/review":           "what sessions changed, until a person decided",
 	"workspace/stubs":            "absent names, held",
@@ -428,7 +431,11 @@ var onlyFor = map[string]struct {
 	"serve/database/postgres": {[]string{"cmd/cloister-fleet"}, "cloister itself carries no database's client (docs/decisions/0101)"},
 	"internal/needs":          {nil, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest":     {nil, "it imports testing; only tests read it"},
-	"cmd/cloister/chromium":   {nil, "it imports testing; only tests read it"},
+
+	"sandbox/sandboxtest/system": {nil, "it imports testing; only tests read it"},
+	"sandbox/sandboxtest/back":   {[]string{"sandbox/sandboxtest"}, "a person's apply is the store's; this is the suite's"},
+
+	"cmd/cloister/chromium": {nil, "it imports testing; only tests read it"},
 }
 
 // mayImportTesting are the packages outside _test.go files that may.
@@ -436,6 +443,8 @@ var mayImportTesting = map[string]string{
 	"cmd/cloister/chromium": "a browser that two packages of tests drive, and nobody else",
 	"internal/needs":        "what tests of all rooms ask of their machine",
 	"sandbox/sandboxtest":   "the conformance suite is a library of tests that every driver runs",
+
+	"sandbox/sandboxtest/system": "what tests of several drivers show as an image",
 }
 
 // large are rooms over the size at which a room is split, with what they are
@@ -940,7 +949,7 @@ func callsOnly(t *testing.T, call *regexp.Regexp, may map[string]string, list, r
 	used := map[string]bool{}
 	for _, f := range files(t) {
 		if f.test || strings.HasPrefix(f.name, "host/") || slices.Contains([]string{"bench", "escape"}, roomOf(f.dir)) ||
-			slices.Contains([]string{"cmd/cloister-escape", "sandbox/sandboxtest", "internal/needs"}, f.dir) || strings.HasPrefix(f.name, "script/") {
+			slices.Contains([]string{"cmd/cloister-escape", "sandbox/sandboxtest", "sandbox/sandboxtest/system", "internal/needs"}, f.dir) || strings.HasPrefix(f.name, "script/") {
 			continue
 		}
 		text, err := os.ReadFile(filepath.FromSlash(f.name))

@@ -193,6 +193,7 @@ func TestTypedPathsGoByTheResolver(t *testing.T) {
 		"cmd/cloister/shim.go",             // the worktree that was just made
 		"session/changes.go",               // the note of a session, which Cloister wrote
 		"session/kept/kept.go",             // the project of a workspace, held to those that are known
+		"workspace/obeyed/obeyed.go",       // the same project
 		"workspace/worktrees/worktrees.go", // a worktree of Cloister's own
 		"sandbox/sandboxtest/more.go",      // tests
 		"sandbox/sandboxtest/sandboxtest.go",

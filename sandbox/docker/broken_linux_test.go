@@ -13,6 +13,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // careless stands before the engine and changes what it is told of the agent's
@@ -53,7 +54,7 @@ func careless(t *testing.T, change func(body, host map[string]any)) (socket stri
 // TestEngineLayers breaks every wall that the engine builds, one at a time: the start
 // ends with the name of the wall, or another one stands behind it.
 func TestEngineLayers(t *testing.T) {
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "cat")), ID: digest("1a7f")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "cat")), ID: digest("1a7f")}
 	if err := docker.New(options(t)).Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // engineSocket is the engine that tests use: one of their own, never the
@@ -86,7 +87,7 @@ func (d onImage) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 
 func TestEngineDriver(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t)), ID: digest("0123")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t)), ID: digest("0123")}
 	sandboxtest.Run(t, func() sandbox.Driver { return onImage{docker.New(o), root} })
 }
 

@@ -20,6 +20,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // ask speaks to the engine as anybody would.
@@ -71,7 +72,7 @@ func containers(t *testing.T, instances ...string) (ours []container) {
 // 5.2, box by box.
 func TestEngineContainer(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep", "env", "cat", "id")), ID: digest("aaaa")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "sleep", "env", "cat", "id")), ID: digest("aaaa")}
 	d := docker.New(o)
 	h := sandboxtest.New(t, onImage{d, root})
 	var inits int
@@ -141,7 +142,7 @@ func TestEngineContainer(t *testing.T) {
 // TestEngineImageSays: what an image says about how to be run is not obeyed.
 func TestEngineImageSays(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "env", "cat", "ls")), ID: digest("bbbb")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "env", "cat", "ls")), ID: digest("bbbb")}
 	d := docker.New(o)
 	if err := d.Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestEngineImageSays(t *testing.T) {
 // to others is reached; what else the folder holds stays closed.
 func TestEngineClosedFolders(t *testing.T) {
 	o := options(t)
-	dir := sandboxtest.HostRoot(t, "sh", "cat", "ls")
+	dir := system.Make(t, "sh", "cat", "ls")
 	for _, closed := range []string{"root/kept", "closed/by/somebody"} {
 		if err := os.MkdirAll(filepath.Join(dir, closed), 0o700); err != nil {
 			t.Fatal(err)
@@ -236,7 +237,7 @@ func TestEngineNoImage(t *testing.T) {
 // is not touched.
 func TestEngineSweep(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep")), ID: digest("dddd")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "sleep")), ID: digest("dddd")}
 	d := docker.New(o)
 	h := sandboxtest.New(t, onImage{d, root})
 	instance := docker.Instance(d)
@@ -286,7 +287,7 @@ func TestEngineSweep(t *testing.T) {
 // TestEngineTerminal: a caller with a terminal gives the command one of its own.
 func TestEngineTerminal(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "stty", "tty")), ID: digest("eeee")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "stty", "tty")), ID: digest("eeee")}
 	h := sandboxtest.New(t, onImage{docker.New(o), root})
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // onJudged has what it starts judged by a double.
@@ -37,7 +38,7 @@ func (c *closed) Close() error {
 // it, ends it where it fails or is lost; and where there is no such group nothing starts.
 func TestEngineJudged(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh", "sleep")), ID: digest("77dd")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh", "sleep")), ID: digest("77dd")}
 	d := docker.New(o)
 	refusal := &sandbox.Unsupported{Guarantee: "a double", Reason: "it refuses"}
 	for name, c := range map[string]struct{ refuses, loses bool }{"judges": {}, "refuses": {refuses: true}, "is lost": {loses: true}} {

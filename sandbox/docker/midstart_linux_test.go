@@ -16,6 +16,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // middle stands between a driver and the engine, and counts what is asked.
@@ -92,7 +93,7 @@ func (m *middle) recovers() {
 // when it is back.
 func TestEngineFailsMidstart(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh")), ID: digest("4a1f")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh")), ID: digest("4a1f")}
 	if err := docker.New(o).Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"cloister/sandbox/plan"
 	"cloister/sandbox/remount"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // seen notes the Spec that its driver starts.
@@ -27,7 +28,7 @@ func (d *seen) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (san
 // TestEngineMountsArePlanned: everything that the plan mounts is mounted, each as often as the plan
 // says besides what the engine mounted there.
 func TestEngineMountsArePlanned(t *testing.T) {
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t)), ID: digest("0124")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t)), ID: digest("0124")}
 	d := &seen{onImage: onImage{docker.New(options(t)), root}}
 	h := sandboxtest.New(t, d)
 	h.Write(t, ".envrc", "original")

@@ -14,6 +14,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // slowEngine stands before the engine. What it is asked to create for the agent it
@@ -50,7 +51,7 @@ func slowEngine(t *testing.T, may <-chan struct{}) (socket string) {
 // removed, by a sweep and by the next start.
 func TestEngineSlow(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh")), ID: digest("5105")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh")), ID: digest("5105")}
 	fast := docker.New(o)
 	if err := fast.Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestEngineSlow(t *testing.T) {
 // that removes nothing.
 func TestEngineLeft(t *testing.T) {
 	o := options(t)
-	root := sandbox.Root{Dir: sandbox.HostPath(sandboxtest.HostRoot(t, "sh")), ID: digest("1ef7")}
+	root := sandbox.Root{Dir: sandbox.HostPath(system.Make(t, "sh")), ID: digest("1ef7")}
 	d := docker.New(o)
 	if err := d.Give(t.Context(), root, func(string) {}); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,9 @@ func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w s
 	if !ok || namespace != d.o.Level.Namespace || !label().MatchString(name) {
 		return nil, fmt.Errorf("join cloister: %q is no pod of the namespace %s", string(h), d.o.Level.Namespace)
 	}
+	if err := folderless(w); err != nil {
+		return nil, fmt.Errorf("join cloister: %w", err)
+	}
 	return d.run(ctx, name, s, w, nil)
 }
 

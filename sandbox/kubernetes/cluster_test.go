@@ -142,11 +142,17 @@ func writeAgent(to string) error {
 	if err = errors.Join(err, t.Close()); err != nil {
 		return err
 	}
-	one, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	return writeImage(to, "cloister.test/agent:1", layer.Bytes())
+}
+
+// writeImage writes an image of one layer.
+func writeImage(to, as string, layer []byte) error {
+	one, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
 	if err != nil {
 		return err
 	}
-	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux", RootFS: v1.RootFS{Type: "layers"},
+	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{Architecture: runtime.GOARCH, OS: "linux",
+		RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{Entrypoint: []string{"/bin/sleep", "2147483647"}}}) // it holds the pods' namespaces too
 	if err == nil {
 		img, err = mutate.AppendLayers(img, one)
@@ -154,7 +160,7 @@ func writeAgent(to string) error {
 	if err != nil {
 		return err
 	}
-	tag, err := name.NewTag("cloister.test/agent:1")
+	tag, err := name.NewTag(as)
 	if err != nil {
 		return err
 	}

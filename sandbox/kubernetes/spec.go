@@ -54,10 +54,11 @@ func planOf(s sandbox.Spec) (*plan, error) {
 	if p.trees, err = tree.Trees(of); err != nil {
 		return nil, err
 	}
-	if p.files, err = files(s); err != nil {
+	if err = p.link(s); err != nil {
 		return nil, err
 	}
-	return p, p.link(s)
+	p.files, err = p.copied(s)
+	return p, err
 }
 
 // itself reports whether a bind shows this very program.
@@ -133,9 +134,9 @@ const (
 	agentName = "agent"
 )
 
-// files are those of a Spec that the pod is to have, whole, with the user's entry. What Kubernetes
+// copied are the files of a Spec that the pod is to have, whole, with the user's entry. What Kubernetes
 // makes itself is left to it.
-func files(s sandbox.Spec) ([]sandbox.File, error) {
+func (p *plan) copied(s sandbox.Spec) ([]sandbox.File, error) {
 	id := strconv.Itoa(s.User.ID)
 	out := []sandbox.File{
 		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/root:/sbin/nologin\n" +
@@ -143,6 +144,7 @@ func files(s sandbox.Spec) ([]sandbox.File, error) {
 			":/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n")},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\n" + s.User.Name + ":x:" + id + ":\nnogroup:x:65534:\n")},
 	}
+	git := sandbox.File{Path: "/etc/gitconfig", Mode: 0o644}
 	for _, f := range s.Files {
 		switch f.Path {
 		case "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/passwd", "/etc/group":
@@ -152,9 +154,30 @@ func files(s sandbox.Spec) ([]sandbox.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("copy %s: %w", f.Path, err)
 		}
+		if f.Path == git.Path {
+			git.Data = text
+			continue
+		}
 		out = append(out, sandbox.File{Path: f.Path, Data: text, Mode: f.Mode})
 	}
+	if git.Data = append(git.Data, p.safe()...); len(git.Data) > 0 {
+		out = append(out, git)
+	}
 	return out, nil
+}
+
+// safe has git take the copies for the user's own: the top folder of a volume is root's, and git refuses
+// to work in another user's repository.
+func (p *plan) safe() (out []byte) {
+	at := slices.Sorted(maps.Keys(p.also))
+	for _, t := range p.trees {
+		at = append(at, t.Target)
+	}
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for _, dir := range at {
+		out = fmt.Appendf(out, "[safe]\n\tdirectory = \"%s\"\n", quote.Replace(dir))
+	}
+	return out
 }
 
 // prefix begins the names of pods, which end with their sessions'.

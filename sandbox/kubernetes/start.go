@@ -60,6 +60,9 @@ func (o *owned) close(ctx context.Context) error {
 
 // Start makes the pod and runs the command in it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (sandbox.Box, error) {
+	if err := folderless(w); err != nil {
+		return nil, fmt.Errorf("start kubernetes: %w", err)
+	}
 	p, err := planOf(s)
 	if err == nil {
 		err = p.hold(d.o.Level)
@@ -76,6 +79,23 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 		return nil, errors.Join(err, o.close(ctx))
 	}
 	return b, nil
+}
+
+// folderless refuses a folder or a disk as a standard descriptor, of which nothing could be carried.
+func folderless(w sandbox.Wiring) error {
+	for i, f := range []*os.File{w.Stdin, w.Stdout, w.Stderr} {
+		if f == nil {
+			continue
+		}
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if m := st.Mode(); m.IsDir() || m&os.ModeDevice != 0 && m&os.ModeCharDevice == 0 {
+			return fmt.Errorf("standard descriptor %d is a folder or a disk", i)
+		}
+	}
+	return nil
 }
 
 // enclose makes the pod, and returns when its gate is served and its agent's container was

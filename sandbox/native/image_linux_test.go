@@ -10,6 +10,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/native"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // onImage starts everything on an image.
@@ -26,13 +27,13 @@ func (d onImage) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 // TestDriverOnImage: with an image a cloister keeps every promise that it keeps
 // without.
 func TestDriverOnImage(t *testing.T) {
-	root := sandboxtest.HostRoot(t)
+	root := system.Make(t)
 	sandboxtest.Run(t, func() sandbox.Driver { return onImage{native.New("test"), root} })
 }
 
 // TestImageRoot looks at what is the image's and what is not.
 func TestImageRoot(t *testing.T) {
-	root := sandboxtest.HostRoot(t, "sh", "cat", "ls", "grep", "head", "cut", "tr", "sed", "sort", "wc", "rm")
+	root := system.Make(t, "sh", "cat", "ls", "grep", "head", "cut", "tr", "sed", "sort", "wc", "rm")
 	for name, text := range map[string]string{"etc/only-here": "image", "srv/data": "image", "var/lib/x": "image", "tmp/hidden": "hidden", "etc/hostname": "builder"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func TestHostileImageRoot(t *testing.T) {
 		{"etc/passwd", "/etc/shadow"}, {"etc/ssl", outside}, {"etc/hosts", filepath.Join(outside, "hosts")}, {"work", outside},
 	} {
 		t.Run(tt.link, func(t *testing.T) {
-			root := sandboxtest.HostRoot(t, "sh", "cat", "ls")
+			root := system.Make(t, "sh", "cat", "ls")
 			at := filepath.Join(root, tt.link)
 			if err := os.RemoveAll(at); err != nil {
 				t.Fatal(err)
@@ -116,7 +117,7 @@ func TestHostileImageRoot(t *testing.T) {
 func TestImageLinksAboveTheProject(t *testing.T) {
 	for _, to := range []string{"/srv/elsewhere", "usr", "/nowhere"} {
 		t.Run(strings.TrimPrefix(to, "/"), func(t *testing.T) {
-			root := sandboxtest.HostRoot(t, "sh", "cat", "sleep", "rm")
+			root := system.Make(t, "sh", "cat", "sleep", "rm")
 			if err := os.RemoveAll(filepath.Join(root, "var")); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +142,7 @@ func TestImageLinksAboveTheProject(t *testing.T) {
 func TestProjectBelowNoVarTmp(t *testing.T) {
 	for name, lacking := range map[string]string{"no /var/tmp": "var/tmp", "no /var": "var"} {
 		t.Run(name, func(t *testing.T) {
-			root := sandboxtest.HostRoot(t, "sh", "cat")
+			root := system.Make(t, "sh", "cat")
 			if err := os.MkdirAll(filepath.Join(root, "var"), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"cloister/sandbox/plan"
 	"cloister/sandbox/remount"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/system"
 )
 
 // seen notes the Spec that its driver starts.
@@ -32,7 +33,7 @@ func (d *seen) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (san
 // TestMountsArePlanned: what a box has mounted is what its plan says, all of it and nothing
 // else. The kernel lists mounts by their age, and root's are older than their places.
 func TestMountsArePlanned(t *testing.T) {
-	for name, image := range map[string]string{"on the host's system": "", "on an image": sandboxtest.HostRoot(t, "cat")} {
+	for name, image := range map[string]string{"on the host's system": "", "on an image": system.Make(t, "cat")} {
 		t.Run(name, func(t *testing.T) {
 			d := &seen{Driver: New("test"), root: sandbox.Root{Dir: sandbox.HostPath(image)}}
 			h := sandboxtest.New(t, d)

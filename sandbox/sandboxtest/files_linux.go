@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,13 +28,17 @@ func files(t *testing.T, h *Harness) {
 	if err := os.Chtimes(filepath.Join(h.Project, "old/there"), past, past); err != nil {
 		t.Fatal(err)
 	}
+	size := int64(5 << 30)
+	if h.copies {
+		size = 3<<20 + 1 // the holes come back as zeros
+	}
 	out := h.sh(t, `set -e
 echo plain > plain; mkdir folder; echo '#!/bin/sh' > script; chmod 755 script; (umask 077; echo x > closed)
 touch -d '2002-03-04 05:06:07.123456789 UTC' timed; echo more >> old/there
 ln -s plain link; ln -s /nowhere/at/all dangling; ln plain hard; mkfifo pipe
 echo lower > name; echo upper > NAME; echo x > 'a b
 c'; echo x > 'ünï'
-truncate -s 3G sparse; printf end | dd of=sparse bs=1 seek=5368709117 conv=notrunc 2>/dev/null
+truncate -s 3M sparse; printf end | dd of=sparse bs=1 seek=`+strconv.FormatInt(size-3, 10)+` conv=notrunc 2>/dev/null
 test "$(stat -c %a:%Y old/there)" != "" && stat -c '%a %u' old/there && id -u
 tail -c 3 sparse; test -O plain && test -G plain && echo mine`)
 	inside := strings.Fields(out.Stdout)
@@ -53,8 +58,8 @@ tail -c 3 sparse; test -O plain && test -G plain && echo mine`)
 		"ünï":       unix.S_IFREG | 0o644,
 		"old/there": unix.S_IFREG | 0o640, "sparse": unix.S_IFREG | 0o644, "timed": unix.S_IFREG | 0o644,
 	} {
-		if name == "pipe" && h.differ(PipesInside) {
-			continue
+		if name == "pipe" && (h.differ(PipesInside) || h.copies) || name == "dangling" && h.copies {
+			continue // an apply holds a link that leads out of the project
 		}
 		var st unix.Stat_t
 		if err := unix.Lstat(filepath.Join(h.Project, name), &st); err != nil {
@@ -66,15 +71,15 @@ tail -c 3 sparse; test -O plain && test -G plain && echo mine`)
 		}
 		switch name {
 		case "timed":
-			if want := time.Date(2002, 3, 4, 5, 6, 7, 123456789, time.UTC); !time.Unix(st.Mtim.Unix()).Equal(want) {
+			if want := time.Date(2002, 3, 4, 5, 6, 7, 123456789, time.UTC); !time.Unix(st.Mtim.Unix()).Equal(want) && !h.copies {
 				t.Errorf("timed: %v, want %v", time.Unix(st.Mtim.Unix()).UTC(), want)
 			}
 		case "sparse":
-			if st.Size != 5<<30 || st.Blocks > 1<<11 {
+			if st.Size != size || st.Blocks > 1<<11 && !h.copies {
 				t.Errorf("sparse: %d bytes in %d blocks", st.Size, st.Blocks)
 			}
 		case "hard":
-			if st.Nlink != 2 {
+			if st.Nlink != 2 && !h.copies {
 				t.Errorf("hard: %d links", st.Nlink)
 			}
 		}
@@ -82,7 +87,8 @@ tail -c 3 sparse; test -O plain && test -G plain && echo mine`)
 	if read(t, filepath.Join(h.Project, "name")) != "lower\n" || read(t, filepath.Join(h.Project, "NAME")) != "upper\n" {
 		t.Error("names of another case are one file")
 	}
-	if to, err := os.Readlink(filepath.Join(h.Project, "dangling")); err != nil || to != "/nowhere/at/all" {
+	to, err := os.Readlink(filepath.Join(h.Project, "dangling"))
+	if (err != nil || to != "/nowhere/at/all") && !h.copies {
 		t.Errorf("dangling: %q, %v", to, err)
 	}
 }
@@ -115,6 +121,13 @@ func watched(t *testing.T, h *Harness) {
 	dir := filepath.Join(h.Project, "watched")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	if h.copies { // neither side notices the other
+		out := h.Run(t, Options{}, "python3", "-c", strings.TrimSpace(watcher), "1")
+		if _, err := os.Lstat(filepath.Join(h.Project, "sock")); out.Stdout != "ready\n" || out.Err != nil || err == nil {
+			t.Errorf("inside heard %+v; a socket came back: %v", out, err == nil)
+		}
+		return
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {

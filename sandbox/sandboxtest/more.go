@@ -54,11 +54,22 @@ func privileges(t *testing.T, h *Harness) {
 }
 
 func stragglers(t *testing.T, h *Harness) {
-	h.sh(t, "(setsid sh -c 'trap \"\" HUP TERM; while :; do date > beat; sleep 0.05; done' &) ; "+
-		"until [ -s beat ]; do sleep 0.05; done; sleep 0.2")
+	var box sandbox.Box
+	h.Run(t, Options{During: func(b sandbox.Box) { box = b }}, "sh", "-c",
+		"(setsid sh -c 'trap \"\" HUP TERM; while :; do date > beat; sleep 0.05; done' &) ; "+
+			"until [ -s beat ]; do sleep 0.05; done; sleep 0.2")
 	beat := filepath.Join(h.Project, "beat")
-	first := read(t, beat)
-	_ = first
+	if h.copies { // what it wrote lies here, and nothing more comes from there: not even a command is run
+		s := h.last
+		s.Argv = []string{"true"}
+		e, err := h.Driver.Exec(t.Context(), box.Handle(), s, sandbox.Wiring{})
+		if err == nil {
+			_, err = e.Wait()
+		}
+		if err == nil {
+			t.Error("a command was run in what has ended")
+		}
+	}
 	fi, err := os.Stat(beat)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +114,7 @@ func folderInput(t *testing.T, h *Harness) {
 	}
 	defer null.Close()
 	_, err = h.Driver.Start(t.Context(), sandbox.Spec{ID: "x", Name: "x", Argv: []string{"true"}, Dir: "/"},
-		sandbox.Wiring{Stdin: dir, Stdout: null, Stderr: null})
+		sandbox.Wiring{Arm: shut, Stdin: dir, Stdout: null, Stderr: null})
 	if err == nil || !strings.Contains(err.Error(), "folder") {
 		t.Errorf("a folder as standard input: %v", err)
 	}
@@ -122,13 +133,11 @@ func armRefuses(t *testing.T, h *Harness) {
 }
 
 func execMore(t *testing.T, h *Harness) {
-	ready := filepath.Join(h.Project, "ready")
-	var spec sandbox.Spec
 	h.Run(t, Options{
-		Change: func(s *sandbox.Spec) { spec = *s },
 		During: func(b sandbox.Box) {
 			defer b.Close()
-			await(t, func() bool { _, err := os.Stat(ready); return err == nil })
+			h.awaitFile(t, b, "ready")
+			spec := h.last
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Error(err)
@@ -169,6 +178,11 @@ func plantedLinks(t *testing.T, h *Harness) {
 	}
 	h.sh(t, "ln -s '"+outside+"' ~/tool; ln -s / ~/root")
 	h.Write(t, filepath.Join(h.Home, "tool/bin/x"), "#!/bin/sh\necho tool")
+	if h.copies { // the home ended with its box, and no folder of the host is shown in another
+		expose := func(o *workspace.Options) { o.Expose = []workspace.Expose{{Path: filepath.Join(h.Home, "tool/bin")}} }
+		h.refused(t, Options{View: expose}, "files of this host")
+		return
+	}
 	// The place of the next bind is a planted link: no folder is made behind it.
 	p, err := workspace.Find(h.Project)
 	if err != nil {
@@ -218,13 +232,15 @@ func toolchain(t *testing.T, h *Harness) {
 	out := h.Run(t, Options{
 		View:   func(o *workspace.Options) { o.Path = bin + ":/usr/bin:/bin" },
 		Change: func(s *sandbox.Spec) { s.Env = append(s.Env, "PATH="+bin+":/usr/bin:/bin") },
-	}, "sh", "-c", bin2(bin)+"; cat '"+bin+"/../.npmrc'; echo x > '"+bin+"/mytool'; ls ~/.nvm/alias")
-	if out.Err != nil || out.Stdout != "toolchain\n" {
+	}, "sh", "-c", "'"+bin+"/mytool'; cat '"+bin+"/../.npmrc'; echo x > '"+bin+"/mytool'; ls ~/.nvm/alias")
+	want := "toolchain\n"
+	if h.copies {
+		want = "" // its programs are the image's
+	}
+	if out.Err != nil || out.Stdout != want {
 		t.Errorf("%+v", out)
 	}
 }
-
-func bin2(bin string) string { return "'" + bin + "/mytool'" }
 
 // setID tries every call that could leave a program on the host that runs as
 // the workspace's owner.
@@ -250,7 +266,8 @@ for mode in (0o4755, 0o2755, 0o6777):
 os.chmod("f", 0o1755); os.chmod("f", 0o755)
 print("end")
 `)
-	if out.Err != nil || strings.Contains(out.Stdout, "passed") || !strings.HasSuffix(out.Stdout, "end\n") {
+	passed := strings.Contains(out.Stdout, "passed") && !h.copies // of a copy no such mode is brought back
+	if out.Err != nil || passed || !strings.HasSuffix(out.Stdout, "end\n") {
 		t.Errorf("%+v", out)
 	}
 	entries, err := os.ReadDir(h.Project)
@@ -277,17 +294,23 @@ func replaced(t *testing.T, h *Harness) {
 	h.git(t, h.Project, "init", "-q")
 	h.git(t, h.Project, "commit", "-q", "--allow-empty", "-m", "first")
 	h.Write(t, ".envrc", "original")
-	out := h.Run(t, Options{Env: identity, During: func(sandbox.Box) {
-		await(t, func() bool { _, err := os.Stat(filepath.Join(h.Project, "ready")); return err == nil })
+	wait := covers + "touch ready; while [ ! -e go ]; do sleep 0.05; done; "
+	want := "replaced"
+	if h.copies { // it sees nothing of what the host does
+		want = "original"
+	} else {
+		wait += "covered .envrc; covered .git/config; "
+	}
+	out := h.Run(t, Options{Env: identity, During: func(b sandbox.Box) {
+		h.awaitFile(t, b, "ready")
 		h.git(t, h.Project, "config", "user.name", "host")
 		h.Write(t, ".envrc.new", "replaced")
 		if err := os.Rename(filepath.Join(h.Project, ".envrc.new"), filepath.Join(h.Project, ".envrc")); err != nil {
 			t.Error(err)
 		}
-		h.Write(t, "go", "")
-	}}, "sh", "-c", covers+"touch ready; while [ ! -e go ]; do sleep 0.05; done; covered .envrc; covered .git/config; "+
-		"git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
-	if out.Err != nil || !strings.HasPrefix(out.Stdout, "replaced") || strings.Contains(out.Stdout, "evil") {
+		h.tell(t, b, "go")
+	}}, "sh", "-c", wait+"git config core.fsmonitor evil; echo evil >> .envrc; cat .envrc; rm -f ready go; true")
+	if out.Err != nil || !strings.HasPrefix(out.Stdout, want) || strings.Contains(out.Stdout, "evil") && !h.copies {
 		t.Errorf("%+v", out)
 	}
 	if got := read(t, filepath.Join(h.Project, ".git/config")); strings.Contains(got, "evil") ||
@@ -296,6 +319,15 @@ func replaced(t *testing.T, h *Harness) {
 	}
 	if got := read(t, filepath.Join(h.Project, ".envrc")); got != "replaced" {
 		t.Errorf(".envrc: %q", got)
+	}
+}
+
+// refused starts what a driver cannot keep, and wants the guarantee named.
+func (h *Harness) refused(t testing.TB, o Options, guarantee string) {
+	t.Helper()
+	out := h.Run(t, o, "true")
+	if no, ok := errors.AsType[*sandbox.Unsupported](out.Err); !ok || no.Guarantee != guarantee {
+		t.Errorf("%+v, want a refusal that names %q", out, guarantee)
 	}
 }
 

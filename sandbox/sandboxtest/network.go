@@ -2,6 +2,8 @@ package sandboxtest
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloister/internal/origin"
 	"cloister/sandbox"
 )
 
@@ -20,6 +23,9 @@ const atOnce = `s=${EPOCHREALTIME//[!0-9]/}; (` + dial +
 	`); c=$?; e=${EPOCHREALTIME//[!0-9]/}; [ $((e - s)) -lt 1000000 ] || echo late; exit $c`
 
 func noWayOut(t *testing.T, h *Harness) {
+	if h.differ(GateAlways) { // what follows is tried with one that nothing serves
+		h.refused(t, Options{Change: func(s *sandbox.Spec) { s.Network = false }}, "no network")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +61,9 @@ func noWayOut(t *testing.T, h *Harness) {
 		t.Error("the host's loopback was reached")
 	default:
 	}
+	if h.differ(GateAlways) {
+		return
+	}
 	// Without a gate there is loopback all the same, and nothing else.
 	out := h.Run(t, Options{}, "python3", "-c", `
 import os, socket
@@ -72,45 +81,7 @@ print("done")
 }
 
 func gate(t *testing.T, h *Harness) {
-	arm := func(_ context.Context, g sandbox.Gate) error {
-		for _, f := range []*os.File{g.TCP4, g.TCP6} {
-			if f == nil {
-				continue
-			}
-			l, err := net.FileListener(f)
-			if err != nil {
-				return err
-			}
-			t.Cleanup(func() { l.Close() })
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					io.WriteString(c, "gate")
-					c.Close()
-				}
-			}()
-		}
-		pc, err := net.FilePacketConn(g.DNS4)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { pc.Close() })
-		go func() {
-			buf := make([]byte, 512)
-			for {
-				n, from, err := pc.ReadFrom(buf)
-				if err != nil {
-					return
-				}
-				pc.WriteTo(buf[:n], from)
-			}
-		}()
-		g.Close()
-		return nil
-	}
+	arm := func(_ context.Context, g sandbox.Gate) error { return answering(t, g) }
 	for _, to := range []string{"192.0.2.1", "10.1.2.3", "169.254.169.254", "198.18.0.9", "2001:db8::1"} {
 		if out := h.Run(t, Options{Arm: arm}, "bash", "-c", dial, to, "443"); out.Err != nil || out.Stdout != "gate" {
 			t.Errorf("%s: %+v", to, out)
@@ -149,4 +120,67 @@ a, _ = l.accept(); a.send(b"mine"); print(c.recv(4))
 	if out.Err != nil || out.Stdout != "b'mine'\n" {
 		t.Errorf("loopback inside: %+v", out)
 	}
+}
+
+// answering serves a gate: each connection with a word, each question with itself.
+func answering(t *testing.T, g sandbox.Gate) error {
+	serve := func(f *os.File, each func(net.Conn)) error {
+		if f == nil {
+			return nil
+		}
+		l, err := net.FileListener(f)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { l.Close() })
+		if f == g.Streams {
+			l = origin.Listener{Listener: l}
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					each(c)
+				}()
+			}
+		}()
+		return nil
+	}
+	word := func(c net.Conn) {
+		_, _ = origin.Of(c) // which reads what a stream begins with
+		_, _ = io.WriteString(c, "gate")
+	}
+	echo := func(c net.Conn) {
+		size := make([]byte, 2)
+		if _, err := io.ReadFull(c, size); err == nil { // of a question: RFC 1035 4.2.2
+			_, _ = c.Write(size)
+			_, _ = io.CopyN(c, c, int64(binary.BigEndian.Uint16(size)))
+		}
+	}
+	err := errors.Join(serve(g.TCP4, word), serve(g.TCP6, word), serve(g.Streams, word), serve(g.DNSStreams, echo))
+	if err != nil || g.DNS4 == nil {
+		g.Close()
+		return err
+	}
+	pc, err := net.FilePacketConn(g.DNS4)
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { pc.Close() })
+	go func() {
+		buf := make([]byte, 512)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			pc.WriteTo(buf[:n], from)
+		}
+	}()
+	g.Close()
+	return nil
 }

@@ -31,15 +31,19 @@ func overlays(t *testing.T, h *Harness) {
 	upper := func(dir, work string, lower ...string) *sandbox.Upper {
 		return &sandbox.Upper{Store: sandbox.HostPath(store), Dir: dir, Work: work, Lower: lower}
 	}
-	kept := func(o *workspace.Options) {
+	laid := func(o *workspace.Options) {
 		o.Overlay = true
 		o.Uppers = workspace.Uppers{Project: upper("up", "work", "below"), Home: upper("home", "homework")}
 	}
-	out := h.Run(t, Options{View: kept}, "sh", "-c", `cat layer; echo new >changed; rm gone
+	out := h.Run(t, Options{View: laid}, "sh", "-c", `cat layer; echo new >changed; rm gone
 rm -r whole; mkdir whole; echo x >whole/new; echo over >layer; chmod 750 deep; echo home >~/said
 grep -c '`+store+`' /proc/self/mountinfo; ls -d '`+store+`' 2>&1 >/dev/null | wc -l
 mknod evil c 0 0 2>/dev/null && echo forged; ls`)
-	if out.Err != nil || out.Stdout != "of the layer0\n1\nchanged\ndeep\nlayer\nwhole\n" {
+	want := "of the layer0\n1\nchanged\ndeep\nlayer\nwhole\n"
+	if h.copies { // what is made there is no entry of a layer, and none comes back
+		want = "of the layer0\n1\nforged\nchanged\ndeep\nevil\nlayer\nwhole\n"
+	}
+	if out.Err != nil || out.Stdout != want {
 		t.Fatalf("%+v", out)
 	}
 	for name, want := range map[string]string{"changed": "old", "gone": "x", "whole/old": "x"} {
@@ -47,20 +51,27 @@ mknod evil c 0 0 2>/dev/null && echo forged; ls`)
 			t.Errorf("%s of the project is %q, want %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{
+	kept := map[string]string{
 		"below/layer": "of the layer", "up/changed": "new\n", "up/layer": "over\n",
 		"up/whole/new": "x\n", "home/said": "home\n",
-	} {
+	}
+	again := "home\n"
+	if h.copies { // the home ends with its box
+		delete(kept, "home/said")
+		again = ""
+	}
+	for name, want := range kept {
 		if got := read(t, filepath.Join(store, name)); got != want {
 			t.Errorf("%s of the layers is %q, want %q", name, got, want)
 		}
 	}
-	layered(t, h.Project, store)
-	out = h.Run(t, Options{View: kept}, "sh", "-c", "cat changed layer whole/new ~/said; ls")
-	if want := "new\nover\nx\nhome\nchanged\ndeep\nlayer\nwhole\n"; out.Err != nil || out.Stdout != want {
+	layered(t, h.Project, store, h.copies)
+	out = h.Run(t, Options{View: laid}, "sh", "-c", "cat changed layer whole/new; cat ~/said; ls")
+	if want := "new\nover\nx\n" + again + "changed\ndeep\nlayer\nwhole\n"; out.Err != nil || out.Stdout != want {
 		t.Errorf("a second time: %+v", out)
 	}
-	out = h.Run(t, Options{View: func(o *workspace.Options) { o.Overlay = true }}, "sh", "-c",
+	inMemory := func(o *workspace.Options) { o.Overlay, o.Uppers = true, workspace.Uppers{} }
+	out = h.Run(t, Options{View: inMemory}, "sh", "-c",
 		"cat changed gone; echo new >changed; rm gone; cat changed; ls")
 	if out.Err != nil || out.Stdout != "oldxnew\nchanged\ndeep\nwhole\n" ||
 		read(t, filepath.Join(h.Project, "changed")) != "old" {
@@ -69,7 +80,7 @@ mknod evil c 0 0 2>/dev/null && echo forged; ls`)
 }
 
 // layered looks at how an upper has what was removed, made and made anew.
-func layered(t *testing.T, project, store string) {
+func layered(t *testing.T, project, store string, copies bool) {
 	t.Helper()
 	var whose, st unix.Stat_t
 	if err := unix.Lstat(project, &whose); err != nil {
@@ -82,6 +93,12 @@ func layered(t *testing.T, project, store string) {
 	err = unix.Lstat(filepath.Join(store, "up/whole/new"), &st)
 	if err != nil || st.Uid != whose.Uid || st.Gid != whose.Gid {
 		t.Errorf("a new file is of %d:%d, %v; the project is of %d:%d", st.Uid, st.Gid, err, whose.Uid, whose.Gid)
+	}
+	if copies { // what was in it is named by itself
+		if err := unix.Lstat(filepath.Join(store, "up/whole/old"), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+			t.Errorf("what was in a folder that was made anew: %o, %v", st.Mode, err)
+		}
+		return
 	}
 	opaque := make([]byte, 8)
 	n, err := unix.Lgetxattr(filepath.Join(store, "up/whole"), "user.overlay.opaque", opaque)

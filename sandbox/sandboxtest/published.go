@@ -1,11 +1,8 @@
 package sandboxtest
 
 import (
-	"context"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,18 +30,13 @@ for s in (one, six):
     c.sendall(b"got " + c.recv(100))
     c.close()
 `
-	ready := filepath.Join(h.Project, "ready")
-	arm := func(_ context.Context, g sandbox.Gate) error {
-		g.Close()
-		return nil
-	}
-	out := h.Run(t, Options{Arm: arm, During: func(b sandbox.Box) {
+	out := h.Run(t, Options{Arm: shut, During: func(b sandbox.Box) {
 		d, ok := b.(sandbox.Dialer)
 		if !ok {
 			_ = b.Close()
 			return
 		}
-		await(t, func() bool { _, err := os.Stat(ready); return err == nil })
+		h.awaitFile(t, b, "ready")
 		if c, err := d.Dial(t.Context(), 7003); err == nil {
 			_ = c.Close()
 			t.Error("a port on which nothing listens was reached")

@@ -16,7 +16,9 @@ import (
 	"cloister/host/resolve"
 	"cloister/host/taint"
 	"cloister/sandbox"
+	"cloister/sandbox/sandboxtest/back"
 	"cloister/workspace"
+	"cloister/workspace/obeyed"
 )
 
 // Harness is one project on the host and a driver to enclose it.
@@ -27,6 +29,10 @@ type Harness struct {
 	data    string
 	differs []Difference
 	again   sandbox.Begun // what start takes instead of the driver's own start
+	// copies says that boxes are on another host: what a command does to the project is brought
+	// back when it has ended, and nothing that the host does reaches it.
+	copies bool
+	last   sandbox.Spec // of the box that was started last
 }
 
 // A Difference is what a driver's kernel does otherwise than the host's, with no promise
@@ -43,6 +49,14 @@ const (
 	Niceness Difference = "priorities among its own"
 	// InputOnce: a file that is a command's input is carried to it, so that it can be read once.
 	InputOnce Difference = "input that is read once"
+	// GateAlways: there is no cloister without a gate.
+	GateAlways Difference = "a gate always"
+	// StatusOfShell: a command's end is one number, as a shell has it, also where it could not be executed.
+	StatusOfShell Difference = "a shell's status"
+	// Attendants: the driver's processes inside are seen, with their words and sockets.
+	Attendants Difference = "the driver's processes inside"
+	// PipesBothWays: what the standard descriptors lead to can be opened in either direction.
+	PipesBothWays Difference = "pipes open both ways"
 )
 
 func (h *Harness) differ(d Difference) bool { return slices.Contains(h.differs, d) }
@@ -62,6 +76,7 @@ func New(t testing.TB, d sandbox.Driver) *Harness {
 		}
 	}
 	h.Write(t, filepath.Join(h.Home, ".ssh/id_ed25519"), "canary-key")
+	_, h.copies = d.(sandbox.Elsewhere)
 	return h
 }
 
@@ -116,6 +131,7 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 	}
 	vo := workspace.Options{Host: h.resolver(t), Home: h.Home, Path: "/usr/bin:/bin", Data: h.data,
 		Locks: filepath.Join(h.data, "locks"), KeepOut: []string{h.data}}
+	own := h.layers(t, &vo)
 	if o.View != nil {
 		o.View(&vo)
 	}
@@ -138,14 +154,97 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 		User:  sandbox.User{ID: id, Name: "agent", Home: view.Home},
 		Binds: view.Binds, Protect: view.Protect, Files: view.Files, Links: view.Links, Network: o.Arm != nil,
 	}
+	if o.Arm == nil && h.differ(GateAlways) {
+		s.Network, o.Arm = true, shut
+	}
 	if o.Change != nil {
 		o.Change(&s)
 	}
-	return h.start(t, s, o)
+	out := h.start(t, s, o)
+	if own != nil && vo.Uppers.Project == own {
+		up := filepath.Join(string(own.Store), own.Dir)
+		runs, err := obeyed.In(h.Project)
+		if err == nil {
+			err = back.Apply(t.Context(), h.Project, up, h.data, runs)
+		}
+		if err != nil {
+			t.Errorf("bring back what changed: %v", err)
+		}
+	}
+	return out
+}
+
+// layers gives a box on another host the way by which what it changes comes back; nil on this one.
+func (h *Harness) layers(t testing.TB, o *workspace.Options) *sandbox.Upper {
+	t.Helper()
+	if !h.copies {
+		return nil
+	}
+	store := filepath.Join(filepath.Dir(h.Home), "copies", rand.Text())
+	for _, dir := range []string{"up", "work"} {
+		if err := os.MkdirAll(filepath.Join(store, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	up := &sandbox.Upper{Store: sandbox.HostPath(store), Dir: "up", Work: "work"}
+	o.Elsewhere, o.Overlay, o.Uppers = true, true, workspace.Uppers{Project: up}
+	return up
+}
+
+// shut is a gate that nothing serves.
+func shut(_ context.Context, g sandbox.Gate) error {
+	g.Close()
+	return nil
+}
+
+// in runs a script in a box, beside its command, and gives how it ended.
+func (h *Harness) in(t testing.TB, b sandbox.Box, script string) int {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	s := h.last
+	s.Argv = []string{"sh", "-c", script}
+	e, err := h.Driver.Exec(t.Context(), b.Handle(), s, sandbox.Wiring{Stdin: null, Stdout: null, Stderr: null})
+	if err != nil {
+		t.Error(err)
+		return -1
+	}
+	status, err := e.Wait()
+	if err != nil {
+		t.Error(err)
+		return -1
+	}
+	return status.ExitCode()
+}
+
+// awaitFile waits until the box's command has made a file in the project.
+func (h *Harness) awaitFile(t testing.TB, b sandbox.Box, name string) {
+	t.Helper()
+	await(t, func() bool {
+		if h.copies {
+			return h.in(t, b, "test -e "+name) != 1
+		}
+		_, err := os.Stat(filepath.Join(h.Project, name))
+		return err == nil
+	})
+}
+
+// tell makes a file of the project that the box's command waits for.
+func (h *Harness) tell(t testing.TB, b sandbox.Box, name string) {
+	t.Helper()
+	if !h.copies {
+		h.Write(t, name, "")
+	} else if h.in(t, b, "touch "+name) != 0 {
+		t.Errorf("%s could not be made inside", name)
+	}
 }
 
 func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	t.Helper()
+	h.last = s
 	var out Out
 	inR, inW, outR, outW := pipe(t), pipe(t), pipe(t), pipe(t)
 	_ = inW

@@ -13,7 +13,7 @@ import (
 	"cloister/state/held"
 	"cloister/state/layers"
 	"cloister/state/store"
-	"cloister/workspace"
+	"cloister/workspace/obeyed"
 )
 
 // Held is the error for changes that need a word of the person's own.
@@ -52,7 +52,11 @@ func Special(d *store.Diff) (out []layers.Change) {
 
 // HeldBack are the changes of a diff that an apply brings over with a word alone.
 func HeldBack(w *store.Workspace, d *store.Diff) ([]held.Change, error) {
-	return held.Find(w.Project, d.Changes, workspace.RunsByItself)
+	runs, err := obeyed.In(w.Project)
+	if err != nil {
+		return nil, err
+	}
+	return held.Find(w.Project, d.Changes, runs)
 }
 
 // Apply brings the changes of a diff into the project, or none of them. merged are the paths

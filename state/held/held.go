@@ -12,6 +12,7 @@
 package held
 
 import (
+	"cmp"
 	"path"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,7 @@ const (
 	byName  = "programs of the host may run or follow it"
 	outside = "the link leads out of the project"
 	folder  = "programs of the host may follow the link to what they run"
-	gone    = "programs of the host may run or obey what the rename takes away"
+	gone    = "programs of the host may run or obey what is taken away"
 	bare    = "git may take its folder for a repository, and obeys this"
 )
 
@@ -91,6 +92,8 @@ func (f *finder) why(c layers.Change) string {
 		return outside
 	case c.New.Kind == layers.Link && f.runsBelow(c.Path):
 		return folder
+	case c.Old.Kind == layers.Link && f.runsBelow(cmp.Or(c.From, c.Path)):
+		return gone
 	case f.ofRepository(c.Path):
 		return bare
 	case slices.ContainsFunc(f.led, func(p string) bool { return c.Path == p || strings.HasPrefix(c.Path, p+"/") }):

@@ -29,6 +29,8 @@ func TestFind(t *testing.T) {
 	gone := func(p string) layers.Change {
 		return layers.Change{Path: p, Op: layers.Deleted, Old: layers.Node{Kind: layers.File}}
 	}
+	unlinked := gone(".hg")
+	unlinked.Old.Kind = layers.Link
 	moved := file("notes")
 	moved.Op, moved.From = layers.Renamed, ".npmrc"
 	for _, test := range []struct {
@@ -42,6 +44,7 @@ func TestFind(t *testing.T) {
 		{"taken away by a rename", nil, []layers.Change{moved}, "notes"},
 		{"links out", nil, []layers.Change{link("a", "/etc"), link("d/b", "../.."), link("d/c", "../d"), link("d/e", "x/../../../y"), link("f", "here/../y"), link("d/g", "../x/y")}, "a d/b d/e f"},
 		{"a link to a folder of settings", nil, []layers.Change{link(".hg", "evil"), file("evil/hgrc")}, ".hg"},
+		{"a link of the person's that goes", []string{".hg>shared/hg"}, []layers.Change{unlinked, dir(".hg")}, ".hg"},
 		{"a link of the person to a file", []string{".envrc>tools/env", "tools/env"}, []layers.Change{file("tools/env"), file("tools/other")}, "tools/env"},
 		{"a link of the person to nothing yet", []string{".envrc>tools/env"}, []layers.Change{file("tools/env")}, "tools/env"},
 		{"a link of the person to a folder", []string{".vscode>tools/code", "tools/code/"}, []layers.Change{file("tools/code/tasks.json")}, "tools/code/tasks.json"},

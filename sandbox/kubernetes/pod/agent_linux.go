@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"cloister/sandbox/landlock"
 )
 
 // runInit is the first process of the agent's container: it reaps, and ends, and with it all
@@ -112,6 +115,7 @@ func (r Run) run(ctx context.Context) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.SysProcAttr.Foreground = term.IsTerminal(0) // its group is the one that is typed to
+	apart()
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "execute %s: %v\n", r.Argv[0], err)
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
@@ -132,15 +136,40 @@ func (r Run) run(ctx context.Context) (int, error) {
 			}
 		}
 	}()
-	_ = cmd.Wait() // the state tells
-	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case !ok:
-		return 0, errors.New("the kernel tells no status")
-	case status.Signaled():
-		return 128 + int(status.Signal()), nil
+	return ended(cmd.Process.Pid)
+}
+
+// ended waits until a command has ended, and gives its status. One that has this process trace it stops
+// before that, and cmd.Wait would take it for an end.
+func ended(pid int) (int, error) {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("wait for the command: %w", err)
+		case status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case status.Exited():
+			return status.ExitStatus(), nil
+		}
 	}
-	return status.ExitStatus(), nil
+}
+
+// apart puts the calling goroutine's thread, and what it starts, into a Landlock domain, which nothing of
+// another domain can trace: that is another command of the cloister. All files may be used as before. A
+// kernel without Landlock, or a runtime that refuses it, leaves the commands of one cloister to each other.
+func apart() {
+	abi, err := landlock.Version()
+	if err != nil {
+		return
+	}
+	runtime.LockOSThread() // it ends with the goroutine
+	rules := []landlock.Rule{{Path: "/", Rights: landlock.Handled(abi)}}
+	if err := landlock.EnterRules(abi, rules, nil); err != nil {
+		return
+	}
 }
 
 func signalsOf(id string) string { return "@cloister-run-" + id }

@@ -1,4 +1,7 @@
-package sandboxtest
+// Package system makes a root file system of programs of this host, for tests of drivers that show an image.
+//
+// It holds what the suite of drivers runs. The call is [Make].
+package system
 
 import (
 	"errors"
@@ -21,9 +24,9 @@ var rootPrograms = strings.Fields(`sh bash cat ls cp mv rm ln mkdir rmdir mkfifo
 // rootFolders are what these programs have besides.
 var rootFolders = []string{"/usr/lib/git-core", "/usr/share/git-core"}
 
-// HostRoot makes a root file system of programs of the host's, for the drivers
+// Make makes a root file system of programs of the host's, for the drivers
 // that show an image: of all that the suite runs, if none is named.
-func HostRoot(t testing.TB, programs ...string) string {
+func Make(t testing.TB, programs ...string) string {
 	t.Helper()
 	r := &hostRoot{t: t, dir: t.TempDir(), done: map[string]bool{}}
 	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {

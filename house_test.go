@@ -414,6 +414,8 @@ var sideways = map[string]string{
 	"workspace → sandbox":             "a plan is written in the words of the Spec (HostPath, GuestPath, Bind, Protect): a second set of the same words would have to be kept equal",
 	"workspace/protect → sandbox":     "protected paths are written in the words of the Spec (Protect, File), as the plan is",
 	"sandbox/sandboxtest → workspace": "the suite holds a driver to the view that a real run gets, not to one of its own making",
+
+	"sandbox/sandboxtest → workspace/obeyed": "what came back of a copy is applied as a person's apply would, which asks this",
 }
 
 // onlyFor are packages with a closed circle of readers.

@@ -246,15 +246,11 @@ func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	t.Helper()
 	h.last = s
 	var out Out
-	inR, inW, outR, outW := pipe(t), pipe(t), pipe(t), pipe(t)
-	_ = inW
-	stdin, stdout, stderr := inR, outR, outW
+	stdin, stdout, stderr := pipe(t), pipe(t), pipe(t)
 	go func() {
 		_, _ = io.WriteString(stdin.w, o.Stdin) // a command that reads nothing breaks the pipe
 		stdin.w.Close()
 	}()
-	inW.r.Close()
-	inW.w.Close()
 	begin := h.Driver.Start
 	if h.again != nil {
 		begin = h.again.Start

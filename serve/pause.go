@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -48,9 +50,11 @@ func (s *Sandbox) pauseCold(ctx context.Context) error {
 	s.mu.Lock()
 	live, pool := s.live, s.pool
 	s.mu.Unlock()
-	if live != nil && elsewhere(live.Driver) {
-		if err := pool.Keep(ctx, Home, s.kept(), maxSnapshot, tooMuch()); err != nil {
-			return fmt.Errorf("pause sandbox: %w", err)
+	if live != nil {
+		if _, away := live.Driver.(sandbox.Elsewhere); away { // they end with the session
+			if err := pool.Keep(ctx, Home, s.kept(), maxSnapshot, tooMuch()); err != nil {
+				return fmt.Errorf("pause sandbox: %w", err)
+			}
 		}
 	}
 	if err := s.halt(ctx); err != nil {
@@ -79,12 +83,6 @@ func (s *Sandbox) halt(ctx context.Context) error {
 	return nil
 }
 
-// elsewhere says that a session's files are on another host, and end with it.
-func elsewhere(d sandbox.Driver) bool {
-	_, yes := d.(sandbox.Elsewhere)
-	return yes
-}
-
 // kept is where the files of a paused sandbox lie whose session was on another host.
 func (s *Sandbox) kept() string { return filepath.Join(s.dir(), "files.tar") }
 
@@ -96,8 +94,8 @@ func (s *Sandbox) again(ctx context.Context) error {
 	s.mu.Lock()
 	live := *s.live
 	s.mu.Unlock()
-	if !elsewhere(live.Driver) {
-		return nil
+	if _, err := os.Lstat(s.kept()); errors.Is(err, fs.ErrNotExist) {
+		return nil // they are on this host
 	}
 	p := files.Pool{Start: func(ctx context.Context) (*files.Program, error) { return s.host.helper(ctx, live, "files") }}
 	defer p.Close()
@@ -143,5 +141,9 @@ func (s *Sandbox) Resume(ctx context.Context, d time.Duration) (bool, error) {
 	s.thaw, s.record.State, s.record.Cold = nil, Running, false
 	s.record.End = time.Now().Add(d)
 	s.mu.Unlock()
-	return true, s.save()
+	if err := s.save(); err != nil {
+		return true, err
+	}
+	_ = os.Remove(s.kept()) // there may be none
+	return true, nil
 }

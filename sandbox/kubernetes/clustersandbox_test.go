@@ -65,6 +65,23 @@ func TestClusterSandbox(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 
+	// What a shim that was killed left, with its pod that no gate serves.
+	left := object{"apiVersion": "agents.x-k8s.io/v1beta1", "kind": "Sandbox", "metadata": object{"name": "cloister-left",
+		"labels": object{"cloister/instance": c.level.Instance, "cloister/session": "left"}},
+		"spec": object{"podTemplate": object{"metadata": object{"labels": object{"cloister/instance": c.level.Instance, "cloister/session": "left"}},
+			"spec": object{"containers": []object{{"name": "a", "image": "x"}}}}}}
+	text, err := json.Marshal(left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kubectl(text, "--namespace="+c.level.Namespace, "create", "--filename=-")
+	if err := c.driver().Leftovers(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if left := c.made(); strings.Contains(left, "cloister-") {
+		t.Errorf("left: %s", left)
+	}
+
 	asUser := func(in string, words ...string) (string, error) {
 		return c.command([]byte(in), append([]string{c.level.Kubectl, "--kubeconfig=" + c.level.Kubeconfig, "--namespace=" + c.level.Namespace}, words...)...)
 	}

@@ -59,6 +59,9 @@ func doubleSandbox(dir string, args []string) (code int, done bool) {
 		fmt.Println(string(text))
 		return say(err)
 	case args[0] == "delete" && isSandbox:
+		if _, err := os.Stat(at("sandboxes")); err == nil {
+			return doubleDelete(at("sandboxes"), args[2:]), true
+		}
 		return say(os.Remove(at("sandbox")))
 	case args[0] == "delete":
 		if _, err := os.Stat(at("sandbox")); err == nil {

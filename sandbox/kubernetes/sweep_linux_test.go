@@ -43,7 +43,9 @@ func writePods(dir string, list []swept) error {
 func doublePage(dir, path string) int {
 	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
 	u, err := url.Parse(path)
-	if err != nil || u.Path != "/api/v1/namespaces/agents/pods" {
+	if err == nil && u.Path == "/apis/agents.x-k8s.io/v1beta1/namespaces/agents/sandboxes" {
+		dir = filepath.Join(dir, "sandboxes")
+	} else if err != nil || u.Path != "/api/v1/namespaces/agents/pods" {
 		return say("Error from server (NotFound): the server could not find the requested resource")
 	}
 	all, err := readPods(dir)
@@ -133,6 +135,33 @@ func TestDoubleSweep(t *testing.T) {
 	w.set("refuse-get", forbidden)
 	if err := w.driver.Leftovers(t.Context(), live); err == nil || !strings.Contains(err.Error(), "Forbidden") {
 		t.Error(err)
+	}
+}
+
+// TestDoubleSweepSandboxes: what sessions left that were made by agent-sandbox goes with its Sandboxes, those without a pod
+// and pods without one too.
+func TestDoubleSweepSandboxes(t *testing.T) {
+	w := build(t, false, pulling)
+	bySandbox(w)
+	lists := map[string][]swept{
+		w.dir:                             {{"cloister-a", "a", "me", false}, {"cloister-b", "b", "me", false}, {"cloister-l", "l", "me", false}},
+		filepath.Join(w.dir, "sandboxes"): {{"cloister-a", "a", "me", false}, {"cloister-c", "c", "me", false}, {"cloister-l", "l", "me", false}},
+	}
+	for dir, list := range lists {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := writePods(dir, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.driver.Leftovers(t.Context(), []string{"L"}); err != nil {
+		t.Fatal(err)
+	}
+	for dir := range lists {
+		if left, err := readPods(dir); err != nil || len(left) != 1 || left[0].Name != "cloister-l" {
+			t.Errorf("left are %v, %v", left, err)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 	"cloister/guardian/mcpservice"
 	"cloister/guardian/placeholders"
 	"cloister/guardian/process"
-	"cloister/guardian/sealed"
+	"cloister/guardian/requests"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/exactjson"
 	"cloister/internal/passfd"
@@ -28,13 +27,6 @@ import (
 	"cloister/secret/inject"
 	"cloister/session/registry"
 	"cloister/session/stats"
-)
-
-// How much of its own a session may bring.
-const (
-	maxRulesOfOne  = 1000
-	maxResiduesOne = 100
-	maxPublished   = 100
 )
 
 // postSessions opens a session: policy, the record, the grant, in this order;
@@ -55,7 +47,7 @@ func (g *guardian) postSessions(w http.ResponseWriter, r *http.Request) (any, er
 	if err := exactjson.Restore(&req); err != nil {
 		return nil, api.BadRequest("open session: %v", err)
 	}
-	if err := check(req); err != nil {
+	if err := requests.Session(req); err != nil {
 		return nil, err
 	}
 	if !g.enterLink() {
@@ -126,41 +118,6 @@ func (g *guardian) enterLink() bool {
 	}
 	g.links.Add(1)
 	return true
-}
-
-// check refuses what no honest shim sends.
-func check(req api.SessionRequest) error {
-	switch {
-	case !filepath.IsAbs(req.Project) || filepath.Clean(req.Project) != req.Project:
-		return api.BadRequest("open session: project %q is not a clean absolute path", req.Project)
-	case req.Path != "" && (!filepath.IsAbs(req.Path) || filepath.Clean(req.Path) != req.Path):
-		return api.BadRequest("open session: path %q is not a clean absolute path", req.Path)
-	case req.Isolation == "":
-		return api.BadRequest("open session: no isolation named")
-	case len(req.Allow)+len(req.Deny) > maxRulesOfOne:
-		return api.BadRequest("open session: more than %d rules", maxRulesOfOne)
-	case len(req.Writable) > maxResiduesOne ||
-		slices.ContainsFunc(req.Writable, func(p string) bool { return !filepath.IsAbs(p) }):
-		return api.BadRequest("open session: what is writable is a list of at most %d absolute paths", maxResiduesOne)
-	case len(req.Publish) > maxPublished || slices.ContainsFunc(req.Publish, func(p api.Published) bool {
-		return p.HostPort == 0 || p.Port == 0
-	}):
-		return api.BadRequest("open session: what is published is a list of at most %d ports", maxPublished)
-	case slices.ContainsFunc(req.Publish, func(p api.Published) bool { return api.WindowPort(p.HostPort) }):
-		return api.BadRequest("open session: ports %d to %d of this machine are the window's, and nothing is published there",
-			api.WindowFirst, api.WindowLast)
-	case len(req.Publish) > 0 && !req.Network:
-		return api.BadRequest("open session: nothing can be published without a network")
-	case len(req.Accepted) > maxResiduesOne:
-		return api.BadRequest("open session: more than %d residues", maxResiduesOne)
-	case req.Resume != nil && len(req.Resume.Exec) > api.MaxExec:
-		return api.BadRequest("open session: what exec needs is too long")
-	case req.Resume != nil && len(req.Resume.Sealed) > sealed.Most:
-		return api.BadRequest("open session: its sealed state is too long")
-	case req.Resume != nil && req.Resume.CreatedAt.IsZero(): // one in the future is one of a clock that was set back
-		return api.BadRequest("open session: resumed without a time of its beginning")
-	}
-	return nil
 }
 
 // broke records that a session which was entered did not begin.

@@ -1,7 +1,8 @@
 // Package requests reads the bodies of requests to the guardian.
 //
-// The promise: a body that cannot be read is an error of the request, and never half a value.
-// How long a body may be is bounded before it comes here.
+// The promise: a body that cannot be read is an error of the request, and never half a value; of
+// a session it is also one that no honest shim sends. How long a body may be is bounded before it
+// comes here.
 //
 // Most readers want [Read].
 package requests

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -37,11 +38,13 @@ func (s *Shim) paths() time.Duration {
 }
 
 // untilStarted bounds the wait for a guardian that hangs and, from granted on, for the box, and
-// lets a signal end either. started ends both bounds and gives the caller's context back.
+// lets a signal end either. started ends both bounds and gives the caller's context back, with a
+// signal that came too late to end the start: it is the command's.
 func (s *Shim) untilStarted(
 	whole context.Context,
-) (ctx context.Context, granted func(), started func() context.Context) {
+) (ctx context.Context, granted func(), started func() (context.Context, os.Signal)) {
 	ctx, cancel := context.WithCancelCause(whole)
+	var late os.Signal
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	grant := make(chan struct{})
 	go func() {
@@ -63,6 +66,7 @@ func (s *Shim) untilStarted(
 				cancel(why)
 			case sig := <-s.Signals:
 				if n, ok := sig.(syscall.Signal); ok && n != syscall.SIGWINCH {
+					late = n
 					cancel(&Interrupted{n})
 				}
 			}
@@ -73,8 +77,8 @@ func (s *Shim) untilStarted(
 		<-stopped
 		cancel(nil)
 	})
-	return ctx, sync.OnceFunc(func() { close(grant) }), func() context.Context {
+	return ctx, sync.OnceFunc(func() { close(grant) }), func() (context.Context, os.Signal) {
 		end()
-		return whole
+		return whole, late
 	}
 }

@@ -208,12 +208,15 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 		err = cause(ctx, err)
 		return res, errors.Join(err, pending.drop(), s.lost(context.WithoutCancel(ctx), link, err))
 	}
-	ctx = started()
+	ctx, late := started()
 	if err := ports.serve(ctx, box); err != nil {
 		return res, errors.Join(err, box.Close(), s.lost(ctx, link, err))
 	}
 	link.Started(string(box.Handle()), sandbox.ProcessOf(box))
 	res.Ran = true
+	if late != nil {
+		pass(box, late)
+	}
 	defer s.follow(link, &kernel, spec)()
 	if s.Box != nil {
 		s.Box(box, spec)

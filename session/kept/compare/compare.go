@@ -104,6 +104,7 @@ func Last(out []byte, n int) []string {
 	for line := range bytes.Lines(out) {
 		// What the trial itself leaves is given up: nothing to report.
 		if text := strings.TrimRight(string(line), "\r\n"); !strings.HasPrefix(text, "hint: cloister diff ") &&
+			!strings.HasPrefix(text, "cloister: no file of the project changed; what the agent knows is kept: ") &&
 			!strings.HasSuffix(text, " changed in the overlay, not in the project") {
 			lines = append(lines, text)
 		}

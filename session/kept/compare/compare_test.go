@@ -64,6 +64,8 @@ func TestLast(t *testing.T) {
 		"the last ones":       {string(long), 2, []string{"line 28", "line 29"}},
 		"empty lines stay":    {"a\n\nb\n", 10, []string{"a", "", "b"}},
 		"less of the trial's": {"ok\ncloister: 2 files changed in the overlay, not in the project\nhint: cloister diff k-try, then x\n", 10, []string{"ok"}},
+		"nor of its home": {"ok\ncloister: no file of the project changed; what the agent knows is kept: cloister " +
+			"start --name k-try goes on\n", 10, []string{"ok"}},
 	} {
 		if got := Last([]byte(c.out), c.n); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q", name, got)

@@ -24,10 +24,10 @@ func (a *Commands) try(ctx context.Context, login agent.Credential) error {
 	switch {
 	case why != "":
 		a.Notice("not tried: %s", why)
-	case p.Ours:
+	case p.Ours && p.Status < http.StatusInternalServerError:
 		a.Notice("the border refuses it: %s", p.Error)
 		a.Notice("hint: cloister policy explain %s", login.Host)
-	case p.Status == 0:
+	case p.Ours, p.Status == 0: // the guardian says why it came to none
 		a.Notice("not tried: %s cannot be reached: %s", login.Host, p.Error)
 	case p.Status >= 200 && p.Status < 300:
 		a.Line("tried: %s takes the credential", login.Host)

@@ -50,9 +50,7 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 	}
 	if len(d.Changes) == 0 && len(rel) > 0 {
 		if _, err := os.Lstat(filepath.Join(w.Project, rel[0])); err != nil {
-			err := cli.Hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", paths[0], w.Name),
-				"cloister diff "+w.Name+" --name-only")
-			return nil, nil, nil, errors.Join(err, d.Close(), w.Close())
+			return nil, nil, nil, errors.Join(noPath(h.Store, w.Name, paths[0], name == ""), d.Close(), w.Close())
 		}
 	}
 	if since != "" {
@@ -61,6 +59,19 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 		}
 	}
 	return h, w, d, nil
+}
+
+// noPath says that a word is no path of a workspace. alone says that no other word was taken for the workspace's name.
+func noPath(s *store.Store, workspace, word string, alone bool) error {
+	switch {
+	case alone:
+		return cli.Hinted(fmt.Errorf("no kept workspace %s, and no path of that name in %s", word, workspace),
+			"cloister diff "+workspace+" --name-only")
+	case s.Has(word):
+		return cli.Usage("what follows the name are paths in it", "one kept workspace at a time: %s, then %s", workspace,
+			word)
+	}
+	return cli.Hinted(fmt.Errorf("no path %s in %s", word, workspace), "cloister diff "+workspace+" --name-only")
 }
 
 // nameAndPaths takes the first word for a name where there is a workspace of it.

@@ -39,6 +39,9 @@ func (a *Commands) keepHunks(ctx context.Context, d *store.Diff, chosen string) 
 	if err != nil {
 		return err
 	}
+	if len(list) == 0 {
+		return errors.New("apply: --hunk: nothing changed")
+	}
 	var yes map[int]bool
 	if chosen == asked {
 		yes, err = a.askHunks(ctx, d, list)

@@ -11,6 +11,7 @@ import (
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/config"
 	"cloister/config/imports"
 	"cloister/internal/realpath"
 	"cloister/internal/shellword"
@@ -105,7 +106,7 @@ func (a *app) srtSettings(file string) (imports.SRT, error) {
 	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
 		return imports.SRT{}, err
 	}
-	text, err := os.ReadFile(real)
+	text, err := launch.ReadMost(real, config.MaxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return imports.SRT{}, nil

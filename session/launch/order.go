@@ -104,6 +104,9 @@ const ResidueEngine = "microvm-engine"
 // residuePolicy begins the residues of statements of policy files.
 const residuePolicy = "policy:"
 
+// Of less than a hundredth of a processor the kernel makes no bound, nor does it of what it cannot count.
+const minCPUs, maxCPUs = 0.01, 8192.0
+
 // Isolations are the words of --isolation.
 func Isolations() []string { return append(config.Levels(), "auto") }
 
@@ -131,6 +134,10 @@ func (o *Order) Check() error {
 	}
 	if o.CPUs < 0 || o.PIDs < 0 || o.Timeout < 0 || o.Idle < 0 {
 		return hint.Usage("", "%s: a limit cannot be negative", o.Verb)
+	}
+	// No number at all is neither less nor more than one.
+	if o.CPUs != 0 && !(o.CPUs >= minCPUs && o.CPUs <= maxCPUs) {
+		return hint.Usage("such as 2 or 0.5", "%s: --cpus %v is not between %v and %v", o.Verb, o.CPUs, minCPUs, maxCPUs)
 	}
 	if len(o.Allow)+len(o.Deny) > 0 {
 		if err := destination.Check(o.Allow, o.Deny); err != nil {

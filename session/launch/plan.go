@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -318,13 +319,27 @@ func (p *Plan) policies(o Order, f Facts) error {
 func CedarFiles(names []string, what string) ([]api.CedarFile, error) {
 	var out []api.CedarFile
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		text, err := ReadMost(name, config.MaxFile)
 		if err != nil {
 			return nil, hint.Usage("", "%s: %v", what, err)
 		}
 		out = append(out, api.CedarFile{Name: name, Text: string(text)})
 	}
 	return out, nil
+}
+
+// ReadMost reads a file that a person typed, which may be a pipe or a device that never ends.
+func ReadMost(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return text, err
 }
 
 // bundles is where distributions keep the authorities that they trust.

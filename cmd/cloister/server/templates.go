@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"cloister/api"
 	"cloister/cmd/cloister/cli"
+	"cloister/config"
 	"cloister/policyset"
 	"cloister/sandbox/image"
 	"cloister/serve"
@@ -81,7 +81,7 @@ func (a *Commands) serveTemplateAdd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				text, err := os.ReadFile(file)
+				text, err := launch.ReadMost(file, config.MaxFile)
 				if err != nil {
 					return fmt.Errorf("serve template add: %w", err)
 				}

@@ -86,7 +86,10 @@ func describe(b *strings.Builder, c *cobra.Command) {
 		text = c.Short + "."
 	}
 	usage := c.UseLine()
-	if c.HasSubCommands() {
+	switch {
+	case c.Annotations[cli.TakesNames] != "", c.Annotations[cli.ActsAlone] != "":
+		usage += "\n" + c.CommandPath() + " COMMAND"
+	case c.HasSubCommands():
 		usage = c.CommandPath() + " COMMAND"
 	}
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), text, usage)

@@ -147,7 +147,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 func usageOf(root *cobra.Command) string {
 	page := root.UsageTemplate()
 	page = strings.Replace(page, "{{if .Runnable}}\n  {{.UseLine}}{{end}}",
-		"{{if or (not .HasAvailableSubCommands) .Annotations.names}}\n  {{.UseLine}}{{end}}", 1)
+		"{{if or (not .HasAvailableSubCommands) .Annotations.names .Annotations.alone}}\n  {{.UseLine}}{{end}}", 1)
 	page = strings.Replace(page, "{{.CommandPath}} [command]{{end}}",
 		"{{.CommandPath}} COMMAND{{if not .HasParent}}\n  {{.CommandPath}} AGENT [ARG...]{{end}}{{end}}", 1)
 	page = strings.Replace(page, "Available Commands:", "Commands:", 1)
@@ -198,11 +198,14 @@ func flagReason(err error) string {
 	return fmt.Sprintf("--%s %q is not %s", bad.GetFlag().Name, bad.GetValue(), kind)
 }
 
-// worded refuses an empty word where a name belongs, which a script's unset variable leaves and which would mean
-// the current folder's project, and flags that exclude each other.
+// worded refuses an empty word where a name or a flag's value belongs, which a script's unset variable leaves and which
+// would mean the current folder's project, and flags that exclude each other.
 func worded(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && args[0] == "" && cmd.ArgsLenAtDash() != 0 && cmd.Name() != "srt" && !cmd.Hidden {
 		return cli.Usage("usage: "+cmd.UseLine(), "%s: an empty word stands where a name belongs", cli.Words(cmd))
+	}
+	if flag := emptyFlag(cmd); flag != "" && cmd.Name() != "srt" {
+		return cli.Usage("leave it out for what is so without it", "%s: --%s is empty", cli.Words(cmd), flag)
 	}
 	if err := cmd.ValidateFlagGroups(); err == nil {
 		return nil
@@ -214,6 +217,17 @@ func worded(cmd *cobra.Command, args []string) error {
 		}
 	})
 	return cli.Usage("", "%s: %s exclude each other", cli.Words(cmd), strings.Join(typed, " and "))
+}
+
+// emptyFlag is a flag that was typed with an empty word: a script's unset variable would choose what is so without
+// it, such as the live files instead of an overlay. Words for people may be empty.
+func emptyFlag(cmd *cobra.Command) (name string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "message" && f.Name != "label" {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 func helpCommand() *cobra.Command {

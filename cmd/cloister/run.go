@@ -46,7 +46,7 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [flags] [--] CMD [ARG...]",
 		Short: "Run one command in a cloister of its own, gone afterwards",
 		Example: "  cloister run -- sh -c 'id; ls -la'\n" +
-			"  cloister run --allow api.example.com -- claude -p 'fix the tests'\n" +
+			"  cloister run --allow api.example.com -- claude -p 'fix the tests' --dangerously-skip-permissions\n" +
 			"  cloister run --acp --agent opencode -- opencode acp",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || args[0] == "" {

@@ -62,7 +62,7 @@ minute. On a terminal of a graphical desktop it opens the browser too.`,
 // windowCommand opens the window; below it are the phones that reach its questions.
 func (a *app) windowCommand() *cobra.Command {
 	c := a.guardianOpen()
-	c.Use = "window"
+	c.Use, c.Annotations = "window", map[string]string{cli.ActsAlone: "yes"}
 	c.AddCommand(phones.Commands(&phones.Shell{
 		In: a.Stdin, Out: a.Stdout, Err: a.Stderr, Env: a.Env.Get, Ensure: a.Ensure, Line: a.Line, Notice: a.Notice,
 		Table: a.Table, JSON: a.JSON, Args: cli.Args, Wrong: cli.Usage, Offer: a.WithGuardian,

@@ -29,7 +29,7 @@ func (a *Commands) Command() *cobra.Command {
 	c := cli.Group("approvals", "See and answer what a cloister asks for",
 		list, a.approvalsShow(), a.approvalsWatch(), a.approvalsAnswer("approve"), a.approvalsAnswer("deny"),
 		a.approvalsUndo(), a.approvalsExport())
-	c.RunE = list.RunE
+	c.RunE, c.Annotations = list.RunE, map[string]string{cli.ActsAlone: "yes"}
 	c.Flags().AddFlagSet(list.Flags())
 	return c
 }

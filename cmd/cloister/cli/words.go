@@ -15,6 +15,9 @@ import (
 // its own as arguments.
 const TakesNames = "names"
 
+// ActsAlone is the annotation of a command that has verbs under it and does something without one.
+const ActsAlone = "alone"
+
 // Group is a noun with verbs under it; alone it prints its help.
 func Group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{

@@ -41,8 +41,12 @@ more; cloister doctor shows it.`,
 		{"status", "Show the service, and what it judges for you", false, status},
 		{"serve", "Be the service, in the foreground", true, serve},
 	} {
+		var also []string
+		if one.name == "uninstall" {
+			also = []string{"remove"}
+		}
 		c.AddCommand(&cobra.Command{
-			Use: one.name, Short: one.short, Args: cli.Args(0, 0),
+			Use: one.name, Aliases: also, Short: one.short, Args: cli.Args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if one.asRoot && a.UID != 0 {
 					return cli.Hinted(fmt.Errorf("lsm %s: only root loads programs into the kernel", one.name),

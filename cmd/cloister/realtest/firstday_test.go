@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cloister/internal/shellword"
 )
 
 // geminiAPI is the API of Gemini with a model that says one thing.
@@ -234,7 +236,7 @@ func TestFirstDay(t *testing.T) {
 				if res.status != 0 || !strings.Contains(res.stdout, says) || strings.Contains(res.stderr, "background") {
 					t.Errorf("%s: status %d, %q, %q", strings.Join(words, " "), res.status, res.stdout, res.stderr)
 				}
-				d.note("without a terminal", fmt.Sprintf("$ cloister %s </dev/null\n%s", strings.Join(words, " "), res.stdout))
+				d.note("without a terminal", fmt.Sprintf("$ cloister %s </dev/null\n%s", shellword.Line(words...), res.stdout))
 			}
 			d.publish("firstday-" + c.agent)
 			for key := range c.seen(c.api) {

@@ -37,6 +37,9 @@ func repeats(program string) string {
 	case name == "node" || name == "nodejs":
 		return "Math.random, the next 128 of crypto.randomUUID, the next 1,024 of crypto.randomInt; " +
 			"not crypto.randomBytes, nor getRandomValues"
+	case name == "bun":
+		return "Math.random, the next 2 KiB of crypto.getRandomValues, randomUUID, randomUUIDv7 and randomInt; " +
+			"not crypto.randomBytes"
 	case name == "java":
 		return "Math.random, ThreadLocalRandom, SecureRandom of kind DRBG; not the usual SecureRandom, nor UUID.randomUUID"
 	case name == "bash":

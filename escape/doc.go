@@ -18,8 +18,12 @@
 //
 // The first tries all. The second, as root, leaves out one layer after another for
 // the cases that match, and writes escape/testdata/holds-*.tsv, docs/attempts.md
-// and the table in SECURITY.md, which a test compares. Name in Layers every layer
+// and the table in SECURITY.md, which a test compares (KINDS='gvisor user': on those levels). Name in Layers every layer
 // without which the case opens; where the attempt itself needs a layer, say why
 // in Needs. A server that a case attacks belongs into the World (secure_linux.go
 // has those whose requests are read).
+//
+// To add a kind of cloister: its constant, its words and who starts it (enclosure_linux.go), and
+// what it needs (script/check/kinds.go); then KINDS=NAME script/test columns tries all cases there. Where
+// one has no meaning, say why in its Except; where an answer is other, have the case look at what came of it.
 package escape

@@ -10,4 +10,7 @@ type TenantRecord struct {
 	Action   string `json:"action"`
 	Resource string `json:"resource"` // a command, a path, a port, the ID of a key
 	Reason   string `json:"reason,omitempty"`
+	// Lost says that the sandbox was another server's, which is out of touch: this instance has no session of
+	// it, and records it once.
+	Lost bool `json:"lost,omitempty"`
 }

@@ -34,6 +34,7 @@ import (
 	"cloister/audit/recorder"
 	"cloister/egress"
 	"cloister/git"
+	"cloister/guardian/acts"
 	"cloister/guardian/commands"
 	"cloister/guardian/devices"
 	"cloister/guardian/events"
@@ -169,6 +170,7 @@ type guardian struct {
 	window     window // where browsers come in, once a person asked for it
 	devices    *devices.Service
 	commands   *commands.List
+	losses     acts.Losses
 	workspaces *workspaces.Room
 	own        sync.Map // pids of shims and probes that the guardian started
 
@@ -264,7 +266,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.records = records
+	g.records, g.losses.Dir = records, folders.Audit(o.Dirs)
 	sessions, note, err := registry.OpenRegistry(folders.Sessions(o.Dirs), registry.Options{})
 	if err != nil {
 		return nil, errors.Join(err, records.Close())

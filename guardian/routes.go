@@ -148,7 +148,7 @@ func ofDevices(f func(*devices.Service, *http.Request) (any, error)) handler {
 
 func ofActs(f func(*acts.Service, *http.Request) (any, error)) handler {
 	return func(g *guardian, _ http.ResponseWriter, r *http.Request) (any, error) {
-		return f(&acts.Service{Record: g.records.Append, Session: g.runningContext}, r)
+		return f(&acts.Service{Record: g.records.Append, Session: g.runningContext, Losses: &g.losses}, r)
 	}
 }
 

@@ -71,6 +71,7 @@ const (
 	ActSandbox // a session that was started ahead becomes a request's, or its network changes
 	ActTemplate
 	ActPerson
+	ActLost // a sandbox of a server that is out of touch: no session here, and recorded once
 )
 
 // StartWithin bounds the start of a sandbox, of which a quiet machine needs a hundredth of

@@ -271,7 +271,7 @@ func (h *Host) giving() *givenup.List {
 			return h.configure(t)
 		},
 		Record: func(ctx context.Context, r database.Row) error {
-			return h.Record(ctx, r.Tenant, Act{r.ID, ActSandbox, "lost", "the server that had it is out of touch"})
+			return h.Record(ctx, r.Tenant, Act{r.ID, ActLost, "lost", "the server that had it is out of touch"})
 		}}
 }
 

@@ -25,6 +25,7 @@ type Service struct {
 	Record func(context.Context, audit.Event) error
 	// Session is a session that runs, by its name.
 	Session func(name string) (*sessionctx.Context, error)
+	Losses  *Losses
 }
 
 // maxShown bounds each text of a record, in bytes.
@@ -45,6 +46,9 @@ func (s *Service) Tenant(r *http.Request) (any, error) {
 	}
 	if !slices.Contains(tenantKinds, in.Kind) {
 		return nil, api.BadRequest("record an act for a tenant: there is no kind %q", in.Kind)
+	}
+	if in.Lost {
+		return s.lost(context.WithoutCancel(r.Context()), in)
 	}
 	var e audit.Event
 	if in.Session != "" {

@@ -1,8 +1,9 @@
 // Package givenup gives up the sandboxes of servers that are out of touch with what several have in common.
 //
-// The promise: each loss is recorded before its row is struck; what cannot be recorded or struck is kept for
-// the next time; rows of many sandboxes cost one call of the database for each thousand, and one look at each of
-// their tenants. It asks nothing of the server that is lost.
+// The promise: each loss is recorded before its row is struck, by one call of Record in this process; what cannot be
+// recorded or struck is kept for the next time; rows of many sandboxes cost one call of the database for each
+// thousand, and one look at each of their tenants. Across processes and servers a sandbox is lost once, by its ID,
+// and its tenant's guardian records it once. It asks nothing of the server that is lost.
 //
 // Most readers want [List.Give].
 package givenup
@@ -26,8 +27,9 @@ type List struct {
 	Strike func(ctx context.Context, ids ...string) error
 	Log    *slog.Logger
 
-	mu   sync.Mutex
-	left []database.Row
+	mu       sync.Mutex
+	left     []database.Row
+	recorded map[string]bool // IDs of those that only the strike failed of
 }
 
 // Parts are these rows and those of before, as they are given up at once.
@@ -50,7 +52,7 @@ func (l *List) Give(ctx context.Context, rows []database.Row) {
 			err = l.Ready(row.Tenant)
 			ready[row.Tenant] = err
 		}
-		if err == nil {
+		if err == nil && !l.has(row.ID) {
 			err = l.Record(ctx, row)
 		}
 		if err != nil && !errors.Is(err, tenants.ErrMissing) {
@@ -62,8 +64,32 @@ func (l *List) Give(ctx context.Context, rows []database.Row) {
 	if len(ids) == 0 {
 		return
 	}
-	if err := l.Strike(ctx, ids...); err != nil {
+	err := l.Strike(ctx, ids...)
+	l.note(ids, err != nil)
+	if err != nil {
 		l.keep(err, done...)
+	}
+}
+
+func (l *List) has(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.recorded[id]
+}
+
+// note says that sandboxes are recorded and not struck, or that they are over.
+func (l *List) note(ids []string, left bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.recorded == nil {
+		l.recorded = map[string]bool{}
+	}
+	for _, id := range ids {
+		if left {
+			l.recorded[id] = true
+		} else {
+			delete(l.recorded, id)
+		}
 	}
 }
 

@@ -204,13 +204,13 @@ func missing(err error) bool {
 var actKinds = map[serve.ActKind]audit.Kind{
 	serve.ActCommand: audit.Exec, serve.ActFile: audit.TenantFile, serve.ActPort: audit.TenantPort,
 	serve.ActSandbox: audit.TenantSandbox, serve.ActTemplate: audit.TenantTemplate,
-	serve.ActPerson: audit.TenantPerson,
+	serve.ActPerson: audit.TenantPerson, serve.ActLost: audit.TenantSandbox,
 }
 
 func (e *engine) Record(ctx context.Context, p serve.Place, a serve.Act) error {
 	return e.write(ctx, p, api.TenantRecord{
 		Session: a.Session, Kind: actKinds[a.Kind], Action: a.Action, Resource: termsafe.Clip(a.Resource, maxActShown),
-		Reason: "a request to cloister serve",
+		Reason: "a request to cloister serve", Lost: a.Kind == serve.ActLost,
 	})
 }
 

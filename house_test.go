@@ -202,6 +202,11 @@ var packages = map[string]string{
 	"serve/database":             "what several servers have in common, as each of them sees it",
 	"serve/database/postgres":    "what several servers have in common, in PostgreSQL",
 	"git/checkout":               "a clone of the project inside, and its commits' way back",
+	"serve/fleet":                "cloister-fleet, started for one connection",
+	"serve/objects":              "a bucket of objects, as a server sees it",
+	"serve/objects/s3":           "a bucket of objects, in S3",
+	"serve/objects/objectstest":  "an S3 server for tests",
+	"serve/snapshots":            "the files of sandboxes at a moment, kept",
 	"serve/givenup":              "the sandboxes of servers that are out of touch, given up",
 	"serve/forward":              "requests for sandboxes of another server, sent on to it",
 	"serve/servertest":           "servers held to the same on files and on a database, tests only",
@@ -211,7 +216,6 @@ var packages = map[string]string{
 	"serve/listing":              "which of a tenant's sandboxes a request asks for",
 	"serve/people":               "persons by the tokens of their OpenID provider",
 	"serve/rates":                "what tenants do with a server, counted",
-	"serve/snapshots":            "files of sandboxes at a moment, as they are written down",
 	"serve/templates":            "what a tenant's sandboxes can be made of, by name",
 	"guardian/filequestions":     "what a person is asked about a file that is held closed",
 	"guardian/acts":              "records of what our other programs do for a session or a tenant",
@@ -430,6 +434,7 @@ var onlyFor = map[string]struct {
 	"sandbox/microvm":         {[]string{"cmd/cloister/machines"}, "a driver is chosen at the door; everyone else holds the contract"},
 	"sandbox/native":          {[]string{"cmd/cloister", "sandbox/gvisor", "sandbox/localuser", "sandbox/microvm"}, "a driver is chosen at the door; a kernel of its own stands in native's enclosure, and root's helper builds it for others"},
 	"sandbox/apart":           {[]string{"sandbox/native", "sandbox/localuser"}, "a driver says that its boxes need a process each; whoever has several asks it"},
+	"serve/objects/s3":        {[]string{"cmd/cloister-fleet"}, "cloister itself carries no client of S3 (docs/decisions/0101)"},
 	"serve/database/postgres": {[]string{"cmd/cloister-fleet"}, "cloister itself carries no database's client (docs/decisions/0101)"},
 	"internal/needs":          {nil, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest":     {nil, "it imports testing; only tests read it"},
@@ -865,7 +870,7 @@ var mayResolve = map[string]string{
 // A bare name would be looked for on PATH by package os/exec, where a payload could have
 // put it.
 var mayStart = map[string]string{
-	"serve/database/program.go":              "the program of the same release, beside cloister itself",
+	"serve/fleet/fleet.go":                   "the program of the same release, beside cloister itself",
 	"cmd/cloister/overlays/again.go":         "this very program, with the words of fork and compare",
 	"cmd/cloister/cli/inside.go":             "this very program",
 	"cmd/cloister/chromium/browser.go":       "only tests: a browser of the system",

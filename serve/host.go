@@ -95,6 +95,8 @@ type Options struct {
 	Tenants *tenants.Register
 	// Shared has what several servers know of each other's sandboxes; nil for one that is alone.
 	Shared *database.Client
+	// Snapshots is where all servers find them; nil for this server's own folder.
+	Snapshots *snapshots.Cell
 	// Kept names further files that a tenant's sessions keep from their start, such as where its pods are made;
 	// nil for none.
 	Kept func(Place) []string
@@ -115,7 +117,6 @@ type Host struct {
 	all     map[string]*Sandbox      // by tenant/ID
 	byID    map[string]*Sandbox      // the same by ID alone
 	made    map[string]int           // sandboxes that are being made, by tenant
-	kept    map[string]int           // snapshots that are being made, by tenant
 	spares  map[string][]*spare      // sandboxes that wait for a request, by tenant
 	filling map[string]chan struct{} // tenants for which spares are being made: closed at the end
 	undone  map[*Sandbox]undone      // sandboxes whose end failed
@@ -124,7 +125,8 @@ type Host struct {
 	gone    map[string]time.Time   // IDs to be struck: of sandboxes that were not made
 	parted  chan error             // why this server can be none of several any more
 
-	lostRows *givenup.List // of servers that are out of touch
+	lostRows *givenup.List     // of servers that are out of touch
+	snaps    *snapshots.Keeper // of all tenants
 
 	lock *os.File
 }
@@ -138,11 +140,12 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	ctx, stop := context.WithCancel(ctx)
 	h := &Host{
 		Options: o, ctx: ctx, stop: stop, lock: lock,
-		all: map[string]*Sandbox{}, byID: map[string]*Sandbox{}, made: map[string]int{}, kept: map[string]int{},
+		all: map[string]*Sandbox{}, byID: map[string]*Sandbox{}, made: map[string]int{},
 		spares: map[string][]*spare{}, filling: map[string]chan struct{}{}, undone: map[*Sandbox]undone{},
 		unknown: map[*Sandbox]time.Time{}, gone: map[string]time.Time{}, parted: make(chan error, 1),
 	}
 	h.lostRows = h.giving()
+	h.snaps = &snapshots.Keeper{Home: o.Tenants.Home, Cell: o.Snapshots}
 	err = h.join(ctx)
 	if err == nil {
 		err = h.find(ctx)
@@ -156,6 +159,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.wg.Go(h.reap)
 	h.wg.Go(h.keepLease)
+	if o.Snapshots != nil {
+		h.wg.Go(func() { o.Snapshots.Run(h.ctx) })
+	}
 	return h, nil
 }
 
@@ -166,7 +172,7 @@ func (h *Host) find(ctx context.Context) error {
 		return err
 	}
 	for _, t := range list {
-		if err := snapshots.Sweep(h.snapshots(t.Name)); err != nil {
+		if err := h.snaps.Sweep(t.Name); err != nil {
 			return err
 		}
 		found, err := h.records(t.Name)

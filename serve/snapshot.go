@@ -2,11 +2,8 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+	"io"
 	"time"
 
 	"cloister/serve/snapshots"
@@ -17,97 +14,60 @@ import (
 type Snapshot = snapshots.Snapshot
 
 // maxSnapshot bounds the files of one snapshot, and of one sandbox that waits without a machine.
-const maxSnapshot = 10 << 30
+const maxSnapshot = snapshots.Most
 
 func tooMuch() error { return &Over{fmt.Sprintf("a snapshot may have %d bytes", int64(maxSnapshot))} }
 
-func (h *Host) snapshots(tenant string) string {
-	return filepath.Join(h.Tenants.Home(tenant), "snapshots")
-}
-
-// Snapshot keeps the sandbox's files as they are now.
+// Snapshot keeps the sandbox's files as they are now, for all servers where they have a bucket.
 func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
-	release, err := s.host.reserveSnapshot(s.tenant)
-	if err != nil {
+	if err := snapshots.CheckName(name); err != nil {
 		return Snapshot{}, err
 	}
-	defer release()
-	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
-		return Snapshot{}, &BadRequest{What: "name: want at most 128 printable letters without spaces"}
+	snap, pack, err := s.snapshot(ctx, name)
+	if err == nil {
+		err = s.host.snaps.Keep(ctx, s.tenant, snap, pack)
 	}
-	if snapshots.IsID(name) {
-		return Snapshot{}, &BadRequest{What: "name: it has the form of a snapshot's ID"}
-	}
+	return snap, err
+}
+
+// snapshot describes one, and gives its files.
+func (s *Sandbox) snapshot(ctx context.Context, name string) (Snapshot, snapshots.Pack, error) {
 	pool, err := s.Files()
 	if err != nil {
-		return Snapshot{}, err
+		return Snapshot{}, nil, err
 	}
 	r := s.Record()
-	snap := Snapshot{
+	return Snapshot{
 		ID: snapshots.NewID(), Tenant: r.Tenant, Sandbox: r.ID, Name: name,
 		Created: time.Now().UTC(), Env: r.Env, Network: r.Network, Made: r.Made,
-	}
-	dir := filepath.Join(s.host.snapshots(r.Tenant), snap.ID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return snap, fmt.Errorf("make snapshot: %w", err)
-	}
-	err = pool.Keep(ctx, Home, filepath.Join(dir, "files.tar"), maxSnapshot, tooMuch())
-	if err == nil {
-		err = snapshots.Write(dir, snap)
-	}
-	if err != nil {
-		return snap, errors.Join(fmt.Errorf("make snapshot: %w", err), os.RemoveAll(dir))
-	}
-	return snap, nil
-}
-
-// reserveSnapshot counts a snapshot before it is made, so that many requests at once stay
-// within the limit too.
-func (h *Host) reserveSnapshot(t tenants.Tenant) (release func(), err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	list, err := h.Snapshots(t.Name)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(list) + h.kept[t.Name]; n >= t.Limits.Snapshots {
-		return nil, &Over{fmt.Sprintf("the tenant has %d snapshots, which is its limit", n)}
-	}
-	h.kept[t.Name]++
-	return func() {
-		h.mu.Lock()
-		h.kept[t.Name]--
-		h.mu.Unlock()
-	}, nil
+	}, func(w io.Writer) error { return pool.Pack(ctx, Home, w) }, nil
 }
 
 // Snapshots lists a tenant's snapshots, the newest first.
-func (h *Host) Snapshots(tenant string) ([]Snapshot, error) {
-	return snapshots.List(h.snapshots(tenant))
+func (h *Host) Snapshots(ctx context.Context, t tenants.Tenant) ([]Snapshot, error) {
+	return h.snaps.List(ctx, t)
 }
 
 // FindSnapshot finds a tenant's snapshot by its ID or its name; nil for none.
-func (h *Host) FindSnapshot(tenant, id string) (*Snapshot, error) {
-	return snapshots.Find(h.snapshots(tenant), id)
+func (h *Host) FindSnapshot(ctx context.Context, t tenants.Tenant, id string) (*Snapshot, error) {
+	return h.snaps.Find(ctx, t, id)
 }
 
 // RemoveSnapshot removes a tenant's snapshot; it says false for none.
-func (h *Host) RemoveSnapshot(tenant, id string) (bool, error) {
-	s, err := h.FindSnapshot(tenant, id)
-	if s == nil || err != nil {
-		return false, err
-	}
-	if err := os.RemoveAll(filepath.Join(h.snapshots(tenant), s.ID)); err != nil {
-		return false, fmt.Errorf("remove snapshot: %w", err)
-	}
-	return true, nil
+func (h *Host) RemoveSnapshot(ctx context.Context, t tenants.Tenant, id string) (bool, error) {
+	return h.snaps.Remove(ctx, t, id)
 }
 
 // fill gives a new sandbox the files of a snapshot.
 func (s *Sandbox) fill(ctx context.Context, from *Snapshot) error {
+	files, err := s.host.snaps.Open(ctx, s.tenant, from)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
 	pool, err := s.Files()
 	if err == nil {
-		err = pool.Give(ctx, Home, filepath.Join(s.host.snapshots(s.tenant.Name), from.ID, "files.tar"))
+		err = pool.Unpack(ctx, Home, files)
 	}
 	if err != nil {
 		return fmt.Errorf("begin with a snapshot: %w", err)
@@ -130,7 +90,10 @@ func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.
 	if count < 1 || count > MaxForks {
 		return nil, &BadRequest{What: fmt.Sprintf("count: want a number from 1 to %d", MaxForks)}
 	}
-	snap, err := s.Snapshot(ctx, "")
+	snap, pack, err := s.snapshot(ctx, "")
+	if err == nil {
+		err = s.host.snaps.KeepHere(s.tenant, snap, pack) // the copies are this server's
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +107,5 @@ func (s *Sandbox) Fork(ctx context.Context, t tenants.Tenant, count int, d time.
 		})
 		out = append(out, Made{made, err})
 	}
-	_, err = s.host.RemoveSnapshot(t.Name, snap.ID)
-	return out, err
+	return out, s.host.snaps.RemoveHere(t, snap.ID)
 }

@@ -133,35 +133,36 @@ machine noted when it was sent. ` + credentialsHint + `.`,
 	return f.add(c)
 }
 
-// copy checks the words.
-func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
+// client checks the words, and gives what speaks to the bucket.
+func (f *bucketFlags) client(a *cli.App, verb string) (_ *minio.Client, name, prefix string, err error) {
+	no := func(err error) (*minio.Client, string, string, error) { return nil, "", "", err }
 	u, err := url.Parse(f.bucket)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %q: want a URL of https", verb,
-			f.bucket)
+		return no(cli.Usage("such as https://s3.example.com/records", "%s: --bucket %q: want a URL of https", verb,
+			f.bucket))
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && (ip == nil || !ip.IsLoopback()) {
-		return nil, cli.Usage("name https, or a server at 127.0.0.1",
-			"%s: --bucket %s: beyond the loopback the record would be sent in the clear", verb, f.bucket)
+		return no(cli.Usage("name https, or a server at 127.0.0.1",
+			"%s: --bucket %s: beyond the loopback what is written would be sent in the clear", verb, f.bucket))
 	}
-	name, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	name, prefix, _ = strings.Cut(strings.Trim(u.Path, "/"), "/")
 	if name == "" {
-		return nil, cli.Usage("such as https://s3.example.com/records", "%s: --bucket %s names no bucket", verb,
-			f.bucket)
+		return no(cli.Usage("such as https://s3.example.com/records", "%s: --bucket %s names no bucket", verb,
+			f.bucket))
 	}
 	id, secret := a.Env.Get("AWS_ACCESS_KEY_ID"), a.Env.Get("AWS_SECRET_ACCESS_KEY")
 	if id == "" || secret == "" {
-		return nil, cli.Usage(credentialsHint, "%s: there are no credentials for the bucket", verb)
+		return no(cli.Usage(credentialsHint, "%s: there are no credentials for the bucket", verb))
 	}
 	transport := &http.Transport{ResponseHeaderTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second}
 	if f.ca != "" {
 		pem, err := os.ReadFile(f.ca)
 		if err != nil {
-			return nil, fmt.Errorf("%s: --ca: %w", verb, err)
+			return no(fmt.Errorf("%s: --ca: %w", verb, err))
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, cli.Usage("", "%s: --ca %s holds no certificate", verb, f.ca)
+			return no(cli.Usage("", "%s: --ca %s holds no certificate", verb, f.ca))
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -170,13 +171,22 @@ func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
 		Region: f.region, Transport: bucket.Bounded(transport), BucketLookup: minio.BucketLookupPath, MaxRetries: 3,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", verb, err)
+		return no(fmt.Errorf("%s: %w", verb, err))
+	}
+	return client, name, first(prefix, "cloister"), nil
+}
+
+// copy is the record that the words name, with its bucket.
+func (f *bucketFlags) copy(a *cli.App, verb string) (*bucket.Copy, error) {
+	client, name, prefix, err := f.client(a, verb)
+	if err != nil {
+		return nil, err
 	}
 	d, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	out := &bucket.Copy{Client: client, Bucket: name, Prefix: first(prefix, "cloister"), Dir: folders.Audit(d)}
+	out := &bucket.Copy{Client: client, Bucket: name, Prefix: prefix, Dir: folders.Audit(d)}
 	ledger := "own"
 	if f.tenant != "" {
 		if err := tenants.CheckName(f.tenant); err != nil {

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"os"
 
 	"cloister/cmd/cloister/cli"
 	"cloister/serve/database"
 	"cloister/serve/database/postgres"
+	"cloister/serve/fleet"
 
 	"github.com/spf13/cobra"
 )
@@ -27,31 +24,22 @@ func databaseCommand() *cobra.Command {
 	}
 }
 
-// socket is the descriptor of the connection to cloister serve.
-const socket = 3
-
 func beDatabase(ctx context.Context, address string) error {
-	f := os.NewFile(socket, "cloister")
-	conn, err := net.FileConn(f)
+	conn, err := fleet.Joined()
 	if err != nil {
 		return cli.Usage("cloister serve --database URL starts it", "%s: there is no socket: %v", database.Command, err)
 	}
-	f.Close()
 	defer conn.Close()
 	db, err := postgres.Open(ctx, address)
-	var hello database.Hello
+	var hello fleet.Hello
 	if err != nil {
-		hello.Kind, hello.Text = database.IsAway, err.Error()
+		hello = fleet.Hello{Kind: string(database.IsAway), Text: err.Error()}
 		if _, ok := errors.AsType[*database.Newer](err); ok {
-			hello.Kind = database.IsNewer
+			hello.Kind = string(database.IsNewer)
 		}
 	}
-	text, jerr := json.Marshal(hello)
-	if jerr != nil {
-		return jerr
-	}
-	if _, werr := conn.Write(append(text, '\n')); werr != nil {
-		return errors.Join(fmt.Errorf("answer: %w", werr), err)
+	if serr := fleet.Say(conn, hello); serr != nil {
+		return errors.Join(serr, err)
 	}
 	if err != nil {
 		return nil // the client says it

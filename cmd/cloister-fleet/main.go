@@ -49,7 +49,8 @@ func exitStatus(err error) int {
 
 func newRoot(a *cli.App) *cobra.Command {
 	root := cli.Group("cloister-fleet", "What servers and fleets do with the record of cloisters",
-		telemetryCommand(a), shipCommand(a), fetchCommand(a), databaseCommand())
+		telemetryCommand(a), shipCommand(a), fetchCommand(a), databaseCommand(),
+		objectsCommand(a))
 	root.Version = cli.Version()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(a.Out)

@@ -3,8 +3,6 @@ package database
 import (
 	"errors"
 	"fmt"
-
-	"cloister/serve/tenants"
 )
 
 // ErrLost is the error of what this server does not have any more.
@@ -48,12 +46,4 @@ func (f Fault) err() error {
 	case IsAway:
 	}
 	return &Away{f.Text}
-}
-
-// missing makes ErrNone of a tenant the register's own error.
-func missing(err error) error {
-	if errors.Is(err, ErrNone) {
-		return tenants.ErrMissing
-	}
-	return err
 }

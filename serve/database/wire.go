@@ -11,7 +11,7 @@ import (
 const Service = "Database"
 
 // Schema is the version of the tables that this program works with.
-const Schema = 3
+const Schema = 4
 
 // Server is the caller: a server's place, and which of its processes.
 type Server struct {

@@ -188,7 +188,7 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 	if err != nil {
 		return err
 	}
-	if err := d.template(&request, t.Name); err != nil {
+	if err := d.template(r.Context(), &request, t.Tenant); err != nil {
 		return err
 	}
 	// What was begun is finished, whether or not the client waits: it is in the list then.
@@ -201,12 +201,12 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, t caller) error {
 }
 
 // template finds what a request wants the sandbox to be made of.
-func (d *Door) template(q *serve.Request, tenant string) error {
+func (d *Door) template(ctx context.Context, q *serve.Request, t tenants.Tenant) error {
 	if q.Template == "" || q.Template == templates.Base {
 		q.Template = templates.Base
 		return nil
 	}
-	made, err := d.templatesOf(tenant).Find(q.Template)
+	made, err := d.templatesOf(t.Name).Find(q.Template)
 	switch {
 	case err == nil && made.Made.Image == "":
 		return answer.Error(http.StatusConflict, "template '"+answer.Clip(q.Template)+
@@ -217,7 +217,7 @@ func (d *Door) template(q *serve.Request, tenant string) error {
 	case !errors.Is(err, templates.ErrNone):
 		return err
 	}
-	snap, err := d.Host.FindSnapshot(tenant, q.Template)
+	snap, err := d.Host.FindSnapshot(ctx, t, q.Template)
 	if err != nil {
 		return err
 	}

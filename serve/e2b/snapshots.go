@@ -37,7 +37,7 @@ func (d *Door) snapshot(w http.ResponseWriter, r *http.Request, t caller) error 
 }
 
 func (d *Door) snapshots(w http.ResponseWriter, r *http.Request, t caller) error {
-	list, err := d.Host.Snapshots(t.Name)
+	list, err := d.Host.Snapshots(r.Context(), t.Tenant)
 	if err != nil {
 		return err
 	}

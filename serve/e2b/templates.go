@@ -206,7 +206,7 @@ func (d *Door) alias(w http.ResponseWriter, r *http.Request, t caller) error {
 
 // removeTemplate removes a snapshot, which E2B takes for a template, or a template.
 func (d *Door) removeTemplate(w http.ResponseWriter, r *http.Request, t caller) error {
-	ok, err := d.Host.RemoveSnapshot(t.Name, r.PathValue("id"))
+	ok, err := d.Host.RemoveSnapshot(r.Context(), t.Tenant, r.PathValue("id"))
 	if err == nil && !ok {
 		err = templateError(d.templatesOf(t.Name).Remove(r.PathValue("id"), false, d.recordTemplate(r, t, "remove")))
 	}

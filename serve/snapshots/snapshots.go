@@ -1,18 +1,21 @@
-// Package snapshots keeps what a server says of the files of sandboxes at a moment, in a folder for each
-// tenant with a folder for each snapshot.
+// Package snapshots keeps the files of sandboxes at a moment: in this server's own folder, or, for all servers of a
+// cell, in a bucket.
 //
-// The promise: a folder without what is said of it is of a server that was killed, and no snapshot; none is
-// found by a name that stands for another's ID.
+// The promise: a bucket is not believed. What comes back of it is the tenant's own snapshot of that ID, byte for byte,
+// or an error; a bucket that edits, exchanges, withholds, cuts or rolls back objects, is full, slow or away is a
+// refusal, and takes nothing from what is kept elsewhere. Whoever has the bucket without the servers' keys reads no
+// file, nor learns that two tenants have the same. Objects that no snapshot needs are removed.
 //
-// It packs and unpacks no files: serve/files does. Most readers want [Find].
+// It starts no sandbox, and knows neither a wire nor S3.
+//
+// Most readers want [Keeper.Keep] and [Keeper.Open].
 package snapshots
 
 import (
+	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,9 +23,9 @@ import (
 	"sync"
 	"time"
 
-	"cloister/internal/durable"
 	"cloister/serve/narrow"
 	"cloister/serve/templates"
+	"cloister/serve/tenants"
 )
 
 // Snapshot is the files of a sandbox at a moment.
@@ -36,74 +39,123 @@ type Snapshot struct {
 	// Network is what the sandbox's maker had taken away: a copy has no more.
 	Network narrow.Network `json:"network,omitzero"`
 	Made    templates.Made `json:"made,omitzero"` // of what its sandbox was made
+
+	in *manifest // of one in the bucket; nil for one of this server's own
 }
 
-// prefix begins the ID of each, and said is what its folder says of it.
-const (
-	prefix = "snap"
-	said   = "snapshot.json"
-)
+// Over is the error of a bound that is reached.
+type Over struct{ What string }
 
-// form is that of an ID.
-var form = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + prefix + `[a-z2-7]{16}$`) })
+// Error says which.
+func (e *Over) Error() string { return e.What }
+
+// Most bounds the bytes of one snapshot.
+const Most = 10 << 30
+
+// prefix begins the ID of each.
+const prefix = "snap"
+
+// pattern is the form of an ID: a name of that form could stand for another snapshot's.
+var pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + prefix + `[a-z2-7]{16}$`) })
 
 // NewID makes an ID.
 func NewID() string { return prefix + strings.ToLower(rand.Text()[:16]) }
 
-// IsID says that a name has the form of an ID: it could stand for another snapshot's.
-func IsID(name string) bool { return form().MatchString(name) }
+// IsID says that a word has the form of an ID.
+func IsID(word string) bool { return pattern().MatchString(word) }
 
-// Write completes a snapshot whose files are in its folder.
-func Write(dir string, s Snapshot) error {
-	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write down snapshot: %w", err)
+// CheckName refuses what cannot be a snapshot's name.
+func CheckName(name string) error {
+	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+		return &narrow.BadRequest{What: "name: want at most 128 printable letters without spaces"}
 	}
-	return durable.WriteFile(filepath.Join(dir, said), append(text, '\n'), 0o600)
-}
-
-// Sweep removes from a tenant's folder what a server that was killed had half made.
-func Sweep(dir string) error {
-	list, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-	for _, one := range list {
-		if _, serr := os.Lstat(filepath.Join(one, said)); errors.Is(serr, os.ErrNotExist) {
-			err = errors.Join(err, os.RemoveAll(one))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("remove unfinished snapshots: %w", err)
+	if IsID(name) {
+		return &narrow.BadRequest{What: "name: it has the form of a snapshot's ID"}
 	}
 	return nil
 }
 
-// List gives the snapshots of a tenant's folder, the newest first.
-func List(dir string) ([]Snapshot, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*", said))
+// Keeper keeps the snapshots of all tenants of a server.
+type Keeper struct {
+	Home func(tenant string) string // a tenant's folder on this server
+	Cell *Cell                      // of several servers; nil for a server's own folder alone
+
+	mu     sync.Mutex
+	making map[string]int // in this server's folder, by tenant
+}
+
+func (k *Keeper) folder(tenant string) folder {
+	return folder(filepath.Join(k.Home(tenant), "snapshots"))
+}
+
+// Pack writes the files of a sandbox as a stream.
+type Pack func(io.Writer) error
+
+// Keep keeps a snapshot where all servers find it, else on this server.
+func (k *Keeper) Keep(ctx context.Context, t tenants.Tenant, s Snapshot, pack Pack) error {
+	if k.Cell != nil {
+		return k.Cell.keep(ctx, t, s, pack)
+	}
+	return k.KeepHere(t, s, pack)
+}
+
+// KeepHere keeps a snapshot on this server.
+func (k *Keeper) KeepHere(t tenants.Tenant, s Snapshot, pack Pack) error {
+	release, err := k.reserve(t)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return k.folder(t.Name).keep(s, pack)
+}
+
+// reserve counts a snapshot before it is made, so that many requests at once stay within the limit too.
+func (k *Keeper) reserve(t tenants.Tenant) (release func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list, err := k.folder(t.Name).list()
 	if err != nil {
 		return nil, err
 	}
-	var out []Snapshot
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // it was removed meanwhile
-		}
-		var s Snapshot
-		if err == nil {
-			err = json.Unmarshal(text, &s)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list snapshots: %w", err)
-		}
-		out = append(out, s)
+	if n := len(list) + k.making[t.Name]; n >= t.Limits.Snapshots {
+		return nil, over(n)
 	}
-	slices.SortFunc(out, func(a, b Snapshot) int { return b.Created.Compare(a.Created) })
-	return out, nil
+	if k.making == nil {
+		k.making = map[string]int{}
+	}
+	k.making[t.Name]++
+	return func() {
+		k.mu.Lock()
+		k.making[t.Name]--
+		k.mu.Unlock()
+	}, nil
 }
 
-// Find finds a snapshot by its ID or its name; nil for none.
-func Find(dir, id string) (*Snapshot, error) {
-	list, err := List(dir)
+func over(n int) error {
+	return &Over{fmt.Sprintf("the tenant has %d snapshots, which is its limit", n)}
+}
+
+// Sweep removes what a server that was killed had half made on this host.
+func (k *Keeper) Sweep(tenant string) error { return k.folder(tenant).sweep() }
+
+// List lists a tenant's snapshots, the newest first: those in the bucket without what only their manifest says.
+func (k *Keeper) List(ctx context.Context, t tenants.Tenant) ([]Snapshot, error) {
+	list, err := k.folder(t.Name).list()
+	if err == nil && k.Cell != nil {
+		var all []Snapshot
+		all, err = k.Cell.list(ctx, t)
+		list = append(list, all...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b Snapshot) int { return b.Created.Compare(a.Created) })
+	return list, nil
+}
+
+// find finds one by its ID or its name, as it is listed; nil for none.
+func (k *Keeper) find(ctx context.Context, t tenants.Tenant, id string) (*Snapshot, error) {
+	list, err := k.List(ctx, t)
 	byID := func(s Snapshot) bool { return s.ID == id }
 	byName := func(s Snapshot) bool { return s.Name != "" && s.Name == id }
 	for _, is := range []func(Snapshot) bool{byID, byName} { // a name takes no ID's place
@@ -112,4 +164,49 @@ func Find(dir, id string) (*Snapshot, error) {
 		}
 	}
 	return nil, err
+}
+
+// Find finds a tenant's snapshot by its ID or its name, whole; nil for none.
+func (k *Keeper) Find(ctx context.Context, t tenants.Tenant, id string) (*Snapshot, error) {
+	s, err := k.find(ctx, t, id)
+	if err != nil || s == nil || s.in == nil {
+		return s, err
+	}
+	return k.Cell.load(ctx, t, s)
+}
+
+// Remove removes a tenant's snapshot; it says false for none.
+func (k *Keeper) Remove(ctx context.Context, t tenants.Tenant, id string) (bool, error) {
+	s, err := k.find(ctx, t, id)
+	switch {
+	case s == nil || err != nil:
+		return false, err
+	case s.in != nil:
+		return k.Cell.remove(ctx, t, s.ID)
+	}
+	return true, k.folder(t.Name).remove(s.ID)
+}
+
+// RemoveHere removes one that was kept on this server.
+func (k *Keeper) RemoveHere(t tenants.Tenant, id string) error { return k.folder(t.Name).remove(id) }
+
+// Open gives the stream of a snapshot that [Keeper.Find] gave, or that was kept here.
+func (k *Keeper) Open(ctx context.Context, t tenants.Tenant, s *Snapshot) (io.ReadCloser, error) {
+	if s.in != nil {
+		return k.Cell.open(ctx, t, s.in), nil
+	}
+	return k.folder(t.Name).open(s.ID)
+}
+
+// limited gives an error after so many bytes.
+type limited struct {
+	io.Writer
+	left int64
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, &Over{fmt.Sprintf("a snapshot may have %d bytes", int64(Most))}
+	}
+	return l.Writer.Write(p)
 }

@@ -8,6 +8,7 @@ package replicas
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -15,15 +16,19 @@ import (
 	"cloister/cmd/cloister/cli"
 	"cloister/internal/realpath"
 	"cloister/serve/database"
+	"cloister/serve/fleet"
 	"cloister/serve/forward"
+	"cloister/serve/objects"
+	"cloister/serve/snapshots"
 
 	"github.com/spf13/cobra"
 )
 
 // Flags are the flags of serve about other servers, as typed.
 type Flags struct {
-	advertise string
-	lease     time.Duration
+	advertise       string
+	lease           time.Duration
+	snapshots, keys string
 }
 
 // databaseVar is the variable that stands for --database.
@@ -44,6 +49,9 @@ func (f *Flags) Add(a *cli.App, c *cobra.Command) {
 	fl.StringVar(&f.advertise, "advertise", "", "the `URL` for other servers to reach this one; that of --e2b unless said")
 	fl.DurationVar(&f.lease, "lease", leaseUsual,
 		"how long it may be out of touch with the database until others take over")
+	fl.StringVar(&f.snapshots, "snapshots", "",
+		"with --database: keep snapshots for all servers in the bucket at `URL`, https://HOST/BUCKET[/PREFIX]")
+	fl.StringVar(&f.keys, "snapshot-keys", "", "a `FILE` with the servers' keys of snapshots, which the bucket never sees")
 }
 
 // Open gives a client of the servers' database; nil where none is named. server is this server's
@@ -53,24 +61,56 @@ func Open(a *cli.App, server, address string, lease time.Duration) (*database.Cl
 	if url == "" {
 		return nil, nil
 	}
+	program, env, err := beside(a, "--database")
+	if err != nil {
+		return nil, err
+	}
+	return database.New(database.Options{
+		Dial: database.Started(program, url, env), Server: server, Address: address, Lease: lease,
+	}), nil
+}
+
+// beside gives the program that has the libraries of a fleet, and its environment.
+func beside(a *cli.App, flag string) (program string, env []string, err error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = realpath.Of(self)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serve: find cloister itself: %w", err)
+		return "", nil, fmt.Errorf("serve: find cloister itself: %w", err)
 	}
-	program, err := database.Beside(self)
-	if err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
+	if program, err = fleet.Beside(self, flag); err != nil {
+		return "", nil, fmt.Errorf("serve: %w", err)
 	}
-	var env []string
 	for name, value := range a.Env {
 		env = append(env, name+"="+value)
 	}
-	return database.New(database.Options{
-		Dial: database.Started(program, url, env), Server: server, Address: address, Lease: lease,
-	}), nil
+	return program, env, nil
+}
+
+// Snapshots gives where all servers of a database keep snapshots; nil where no bucket is named. It asks the bucket
+// for nothing: one that is away is said when it is used.
+func (f *Flags) Snapshots(a *cli.App, shared *database.Client, log *slog.Logger) (*snapshots.Cell, error) {
+	switch {
+	case f.snapshots == "" && f.keys == "":
+		return nil, nil
+	case f.snapshots == "" || f.keys == "":
+		return nil, cli.Usage("openssl rand -hex 32 prints a key, the same one for all servers",
+			"serve: --snapshots URL and --snapshot-keys FILE go together")
+	case shared == nil:
+		return nil, cli.Usage("of one server alone snapshots are in its own folder",
+			"serve: --snapshots is for --database URL")
+	}
+	keys, err := snapshots.ReadKeys(f.keys)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
+	program, env, err := beside(a, "--snapshots")
+	if err != nil {
+		return nil, err
+	}
+	bucket := &objects.Client{Dial: fleet.Started(program, env, objects.Command, f.snapshots)}
+	return snapshots.NewCell(shared, bucket, keys, log), nil
 }
 
 // Shared gives the client of a server that listens, whose folder is dir; nil for one that is alone.

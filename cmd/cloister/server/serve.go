@@ -191,6 +191,10 @@ func (a *Commands) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("serve: find cloister itself: %w", err)
 	}
+	kept, err := f.others.Snapshots(a.App, shared, log)
+	if err != nil {
+		return err
+	}
 	persons, err := f.people(ctx)
 	if err != nil {
 		return err
@@ -199,7 +203,7 @@ func (a *Commands) serve(ctx context.Context, f *serveFlags) error {
 	defer stop()
 	runs := &engine{a: a, program: program, register: register}
 	host, err := serve.Open(context.WithoutCancel(ctx), serve.Options{
-		Engine: runs, Tenants: register, Shared: shared, Kept: runs.kept, Program: program, Log: log,
+		Engine: runs, Tenants: register, Shared: shared, Snapshots: kept, Kept: runs.kept, Program: program, Log: log,
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,8 @@ func newServerAt(t *testing.T, address string, flags, words []string, names ...s
 	s.env = []string{
 		"HOME=" + dir + "/home", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "XDG_CONFIG_HOME=" + dir + "/c",
 		"XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
-		"CLOISTER_DATABASE=" + os.Getenv("CLOISTER_DATABASE"),
+		"CLOISTER_DATABASE=" + os.Getenv("CLOISTER_DATABASE"), "AWS_ACCESS_KEY_ID=" + os.Getenv("AWS_ACCESS_KEY_ID"),
+		"AWS_SECRET_ACCESS_KEY=" + os.Getenv("AWS_SECRET_ACCESS_KEY"), "AWS_CA_BUNDLE=" + os.Getenv("AWS_CA_BUNDLE"),
 	}
 	for _, name := range names {
 		s.do(append([]string{"serve", "tenant", "add", name}, flags...)...)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"cloister/serve/database"
-	"cloister/serve/tenants"
 )
 
 // Bounds of the connections, and of what one call may take.
@@ -225,18 +223,9 @@ func (m *methods) Enter(in database.Write, out *database.Done) error {
 		if err := holds(ctx, tx, in.Server); err != nil {
 			return err
 		}
-		var text []byte
-		err := tx.QueryRowContext(ctx, "select limits from cloister_tenants where name = $1 and created = $2 for update",
-			in.Tenant, in.Created).Scan(&text)
-		if errors.Is(err, sql.ErrNoRows) {
-			return because(database.IsNone, "the tenant was removed")
-		}
+		limits, err := limitsOf(ctx, tx, in.Tenant, in.Created)
 		if err != nil {
 			return err
-		}
-		var limits tenants.Limits
-		if err := json.Unmarshal(text, &limits); err != nil {
-			return fmt.Errorf("the limits of tenant %s: %w", in.Tenant, err)
 		}
 		var n int
 		count := tx.QueryRowContext(ctx, "select count(*) from cloister_sandboxes where tenant = $1", in.Tenant)

@@ -45,6 +45,21 @@ alter table cloister_tenants add column config text not null default '';
 alter table cloister_servers add column in_touch_since timestamptz not null default now();
 `, `
 alter table cloister_sandboxes add column lost boolean not null default false;
+`, `
+alter table cloister_register add column cell text not null default gen_random_uuid()::text;
+create table cloister_snapshots (
+	id text primary key check (id ~ '^snap[a-z2-7]{16}$'),
+	tenant text not null,
+	since timestamptz not null,
+	owner text not null,
+	state text not null check (state in ('making', 'kept', 'removed')),
+	sandbox text not null,
+	name text not null,
+	created timestamptz not null,
+	key text not null,
+	uses text[] not null
+);
+create index on cloister_snapshots (tenant);
 `}
 
 // lockOfSchema is the advisory lock of who changes the tables.

@@ -22,6 +22,7 @@ import (
 	"cloister/serve"
 	"cloister/serve/database"
 	"cloister/serve/files"
+	"cloister/serve/snapshots"
 )
 
 // maxBody bounds a request of the control API.
@@ -56,6 +57,9 @@ func StatusOf(err error) (int, string) {
 		stopped *serve.NotRunning
 		file    *files.Error
 		away    *database.Away
+		many    *snapshots.Over
+		bucket  *snapshots.Away
+		refused *snapshots.Bad
 	)
 	switch {
 	case errors.As(err, &own):
@@ -72,12 +76,24 @@ func StatusOf(err error) (int, string) {
 		return fileStatus(file.Code), file.Message
 	case errors.As(err, &away):
 		return http.StatusServiceUnavailable, outOfTouch
+	case errors.As(err, &many):
+		return http.StatusTooManyRequests, many.What
+	case errors.As(err, &bucket):
+		return http.StatusServiceUnavailable, noBucket
+	case errors.As(err, &refused):
+		return http.StatusInternalServerError, notKept
 	}
 	return http.StatusInternalServerError, Hidden
 }
 
 // outOfTouch is what a client learns where the servers' database cannot be asked.
 const outOfTouch = "the server is out of touch with its database: try again"
+
+// What a client learns of the bucket of snapshots.
+const (
+	noBucket = "the server cannot use its bucket of snapshots: try again"
+	notKept  = "the snapshot is refused: the server's bucket does not give back what was kept"
+)
 
 // Hidden is what a client learns of an error of the server's own, which may name its folders.
 const Hidden = "the server could not carry this out; its log says why"

@@ -210,6 +210,7 @@ var packages = map[string]string{
 	"serve/givenup":              "the sandboxes of servers that are out of touch, given up",
 	"serve/forward":              "requests for sandboxes of another server, sent on to it",
 	"serve/servertest":           "servers held to the same on files and on a database, tests only",
+	"serve/servertest/clients":   "clients of servers that are killed, for tests",
 	"serve/narrow":               "what a request takes away of a sandbox's network",
 	"serve/relay":                "connections to ports inside, by pipes to a program there",
 	"serve/wiring":               "the streams and variables of a command in a sandbox",

@@ -4,9 +4,7 @@ package servertest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -24,6 +22,7 @@ import (
 	"cloister/internal/needs"
 	"cloister/serve/database"
 	"cloister/serve/database/postgres"
+	"cloister/serve/servertest/clients"
 	"cloister/serve/tenants"
 )
 
@@ -91,28 +90,9 @@ func (r *replica) stop() {
 	}
 }
 
-// call makes one request; status is 0 where none was answered.
 func (r *replica) call(key, method, path, body string) (status int, answer string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+r.at+path, strings.NewReader(body))
-	if err != nil {
-		return 0, err.Error()
-	}
-	req.Header.Set("X-API-Key", key)
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(text)
+	return clients.Call(context.WithoutCancel(r.t.Context()), "http://"+r.at, key, method, path, body)
 }
-
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 
 // ready waits for it to answer.
 func (r *replica) ready(key string) {
@@ -122,25 +102,11 @@ func (r *replica) ready(key string) {
 
 func (r *replica) list(key string) []string {
 	r.t.Helper()
-	status, answer := r.call(key, "GET", "/sandboxes", "")
-	var list []struct{ SandboxID string }
-	if err := json.Unmarshal([]byte(answer), &list); err != nil || status != http.StatusOK {
-		r.t.Fatalf("%d %s", status, answer)
+	list, err := clients.List(r.t.Context(), "http://"+r.at, key)
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	var out []string
-	for _, one := range list {
-		out = append(out, one.SandboxID)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// book is what clients know by what they were answered.
-type book struct {
-	mu              sync.Mutex
-	alive           map[string]bool
-	dead            map[string]bool
-	made, uncertain int
+	return list
 }
 
 // TestStorm has clients make and end sandboxes through two servers on one PostgreSQL, each of which is
@@ -167,17 +133,17 @@ func TestStorm(t *testing.T) {
 	for _, r := range both {
 		r.ready(key)
 	}
-	b := &book{alive: map[string]bool{}, dead: map[string]bool{}}
+	b := clients.New(key, 5, 40)
 	var over atomic.Bool
-	var clients sync.WaitGroup
+	var all sync.WaitGroup
 	for range 6 {
-		clients.Go(func() {
+		all.Go(func() {
 			for !over.Load() {
-				b.act(both, key)
+				b.Act(t.Context(), "http://"+both[rand.IntN(2)].at)
 			}
 		})
 	}
-	for n := 0; n < kills || b.count() < sandboxes; n++ {
+	for n := 0; n < kills || b.Count() < sandboxes; n++ {
 		<-time.After(time.Duration(rand.IntN(250)) * time.Millisecond)
 		r := both[rand.IntN(2)]
 		r.kill()
@@ -187,62 +153,20 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	over.Store(true)
-	clients.Wait()
+	all.Wait()
 	for _, r := range both {
 		r.kill() // what was half made by the last requests is ended by the next
 		r.start()
 		r.ready(key)
 	}
-	b.check(t, both, key, stranger)
+	check(t, b, both, key, stranger)
 	t.Logf("%d kills, %d sandboxes made, %d requests without an answer, %d known to live at the end; %s",
-		kills, b.made, b.uncertain, len(b.alive), time.Since(began).Round(time.Second))
+		kills, b.Made, b.Uncertain, len(b.Alive), time.Since(began).Round(time.Second))
 	lost(t, p, both, key)
 }
 
-func (b *book) count() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.made
-}
-
-// act makes a sandbox, or ends one that a client was given.
-func (b *book) act(both []*replica, key string) {
-	r := both[rand.IntN(2)]
-	b.mu.Lock()
-	id := ""
-	if len(b.alive) > 40 || len(b.alive) > 5 && rand.IntN(2) == 0 {
-		for one := range b.alive {
-			id = one
-			break
-		}
-		delete(b.alive, id) // from here on its end is uncertain, until it is answered
-	}
-	b.mu.Unlock()
-	if id == "" {
-		status, answer := r.call(key, "POST", "/v2/sandboxes", `{"templateID":"base","timeout":3600}`)
-		var made struct{ SandboxID string }
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if status == http.StatusCreated && json.Unmarshal([]byte(answer), &made) == nil {
-			b.alive[made.SandboxID] = true
-			b.made++
-		} else {
-			b.uncertain++
-		}
-		return
-	}
-	status, _ := r.call(key, "DELETE", "/sandboxes/"+id, "")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if status == http.StatusNoContent {
-		b.dead[id] = true
-	} else {
-		b.uncertain++
-	}
-}
-
 // check holds what clients know to what there is.
-func (b *book) check(t *testing.T, both []*replica, key, stranger string) {
+func check(t *testing.T, b *clients.Book, both []*replica, key, stranger string) {
 	t.Helper()
 	var listed []string
 	eventually(t, "sessions and rows are not the same", func() bool { // spares that were begun come and go
@@ -262,15 +186,8 @@ func (b *book) check(t *testing.T, both []*replica, key, stranger string) {
 	if other := both[1].list(key); !slices.Equal(listed, other) {
 		t.Errorf("the two list %d and %d", len(listed), len(other))
 	}
-	for id := range b.alive {
-		if !slices.Contains(listed, id) {
-			t.Errorf("%s was given to a client, and is lost", id)
-		}
-	}
-	for id := range b.dead {
-		if slices.Contains(listed, id) {
-			t.Errorf("%s was ended, and is there", id)
-		}
+	for _, what := range b.Wrong(listed) {
+		t.Error(what)
 	}
 	for _, id := range listed[:min(len(listed), 10)] {
 		for _, r := range both { // one of them passes it on

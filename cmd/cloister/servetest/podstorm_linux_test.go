@@ -3,7 +3,6 @@ package servetest
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -17,90 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cloister/serve/servertest/clients"
 )
-
-// podBook is what clients know by what they were answered.
-type podBook struct {
-	url, key        string
-	mu              sync.Mutex
-	alive, dead     map[string]bool
-	made, uncertain int
-}
-
-// call makes one request; status is 0 where none was answered.
-func (b *podBook) call(method, path, body string) (status int, answer string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, b.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, err.Error()
-	}
-	r.Header.Set("X-API-Key", b.key)
-	resp, err := client.Do(r)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(text)
-}
-
-// act makes a sandbox, or ends one that a client was given.
-func (b *podBook) act() {
-	b.mu.Lock()
-	id := ""
-	if n := len(b.alive); n > 20 || n > 3 && rand.IntN(2) == 0 {
-		for one := range b.alive {
-			id = one
-			break
-		}
-		delete(b.alive, id) // from here on its end is uncertain, until it is answered
-	}
-	b.mu.Unlock()
-	method, path, body := "POST", "/v2/sandboxes", `{"templateID":"base","timeout":3600}`
-	if id != "" {
-		method, path, body = "DELETE", "/sandboxes/"+id, ""
-	}
-	status, answer := b.call(method, path, body)
-	b.mu.Lock()
-	var made struct{ SandboxID string }
-	switch {
-	case id != "" && status == http.StatusNoContent:
-		b.dead[id] = true
-	case id == "" && status == http.StatusCreated && json.Unmarshal([]byte(answer), &made) == nil:
-		b.alive[made.SandboxID] = true
-		b.made++
-	default:
-		b.uncertain++
-	}
-	b.mu.Unlock()
-	if status == 0 {
-		<-time.After(20 * time.Millisecond) // no server
-	}
-}
-
-func (b *podBook) count() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.made
-}
-
-func (b *podBook) list(t *testing.T) (out []string) {
-	t.Helper()
-	status, answer := b.call("GET", "/sandboxes", "")
-	var list []struct{ SandboxID string }
-	if err := json.Unmarshal([]byte(answer), &list); err != nil || status != http.StatusOK {
-		t.Fatalf("%d %s", status, answer)
-	}
-	for _, one := range list {
-		out = append(out, one.SandboxID)
-	}
-	slices.Sort(out)
-	return out
-}
 
 // TestPodStorm has clients make and end sandboxes that are pods of a double, through a server that is killed at random
 // moments, and an API server that is busy at times. Afterwards each sandbox that a client was given and nobody ended has
@@ -120,20 +38,28 @@ func TestPodStorm(t *testing.T) {
 	s := newServerAt(t, address, []string{"--ahead", "0", "--sandboxes", "1000"}, []string{"--domain", "sandboxes.example"}, "acme")
 	s.onDouble(c)
 	began, before := time.Now(), processorTime(t)
-	b := &podBook{url: s.url, key: s.keys["acme"], alive: map[string]bool{}, dead: map[string]bool{}}
+	b := clients.New(s.keys["acme"], 3, 20)
+	list := func() []string {
+		t.Helper()
+		list, err := clients.List(context.WithoutCancel(t.Context()), s.url, s.keys["acme"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
 	var over atomic.Bool
-	var clients sync.WaitGroup
+	var all sync.WaitGroup
 	for range 4 {
-		clients.Go(func() {
+		all.Go(func() {
 			for !over.Load() {
-				b.act()
+				b.Act(t.Context(), s.url)
 			}
 		})
 	}
 	killed := 0
-	for killed < kills || b.count() < sandboxes {
+	for killed < kills || b.Count() < sandboxes {
 		<-time.After(time.Duration(rand.IntN(400)) * time.Millisecond)
-		if killed < kills && b.count()*kills >= killed*sandboxes { // spread over all of them
+		if killed < kills && b.Count()*kills >= killed*sandboxes { // spread over all of them
 			s.kill()
 			free(address)
 			s.start()
@@ -141,44 +67,37 @@ func TestPodStorm(t *testing.T) {
 		}
 	}
 	over.Store(true)
-	clients.Wait()
+	all.Wait()
 	s.kill() // what was half made by the last requests is ended by the next server
 	free(address)
 	s.start()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("listed %v\npods of %v\nthe last server: %s\nthe record:\n%s", b.list(t), c.hosts(), s.log(), s.record("acme"))
+			t.Logf("listed %v\npods of %v\nthe last server: %s\nthe record:\n%s", list(), c.hosts(), s.log(), s.record("acme"))
 		}
 	})
 	var listed []string
 	s.until("pods and sandboxes are the same", func() bool {
-		listed = b.list(t)
+		listed = list()
 		return slices.Equal(listed, c.hosts())
 	})
-	for id := range b.alive {
-		if !slices.Contains(listed, id) {
-			t.Errorf("%s was given to a client, and is lost", id)
-		}
-	}
-	for id := range b.dead {
-		if slices.Contains(listed, id) {
-			t.Errorf("%s was ended, and is there", id)
-		}
+	for _, what := range b.Wrong(listed) {
+		t.Error(what)
 	}
 	for _, id := range listed {
-		if status, answer := b.call("DELETE", "/sandboxes/"+id, ""); status != http.StatusNoContent {
+		if status, answer := clients.Call(t.Context(), s.url, s.keys["acme"], "DELETE", "/sandboxes/"+id, ""); status != http.StatusNoContent {
 			t.Errorf("end %s: %d %s", id, status, answer)
 		}
 	}
 	s.until("all pods are gone", func() bool { return len(c.hosts()) == 0 })
-	b.onRecord(t, s)
+	onRecord(t, s, b)
 	for _, note := range glob(t, filepath.Join(s.dir, "d/cloister/serve/t/acme/data/cloister/homes/*.project")) {
 		text, err := os.ReadFile(note)
 		if err != nil {
 			t.Error(err)
 		}
 		// One that no client was given, and whose session came while a server was away, goes two minutes later.
-		if id := filepath.Base(filepath.Dir(strings.TrimSpace(string(text)))); b.alive[id] || b.dead[id] {
+		if id := filepath.Base(filepath.Dir(strings.TrimSpace(string(text)))); b.Alive[id] || b.Dead[id] {
 			t.Errorf("the home of %s is left", id)
 		}
 	}
@@ -186,7 +105,7 @@ func TestPodStorm(t *testing.T) {
 		t.Errorf("left are %v", left)
 	}
 	t.Logf("%d kills, %d sandboxes made, %d pods, %d at once, %d requests without a good answer, %d alive before the end; %v, of processors %v",
-		killed, b.made, c.made, c.most, b.uncertain, len(listed), time.Since(began).Round(time.Second/10), processorTime(t)-before)
+		killed, b.Made, c.made, c.most, b.Uncertain, len(listed), time.Since(began).Round(time.Second/10), processorTime(t)-before)
 }
 
 // TestPodLost: a pod whose gate ends, as with its node, is a session that is lost, which the tenant's record has with the
@@ -219,7 +138,7 @@ func TestPodLost(t *testing.T) {
 
 // onRecord holds the tenant's record to what clients know: what was started has ended, and nothing that they know is
 // missing.
-func (b *podBook) onRecord(t *testing.T, s *server) {
+func onRecord(t *testing.T, s *server, b *clients.Book) {
 	t.Helper()
 	s.of("acme", "audit", "verify")
 	var started, ended map[string]int
@@ -238,7 +157,7 @@ func (b *podBook) onRecord(t *testing.T, s *server) {
 		return len(started) == len(ended)
 	}
 	s.until("each session that was started has ended", read)
-	for _, of := range []map[string]bool{b.alive, b.dead} {
+	for _, of := range []map[string]bool{b.Alive, b.Dead} {
 		for id := range of {
 			if started[id] != 1 || ended[id] != 1 {
 				t.Errorf("%s: %d starts and %d ends are on record", id, started[id], ended[id])

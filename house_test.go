@@ -338,6 +338,7 @@ var packages = map[string]string{
 	"sandbox/localuser":          "the driver whose namespaces root's helper makes",
 	"sandbox/native":             "the driver that needs nothing installed",
 	"sandbox/sandboxtest":        "the meaning of a driver, as tests",
+	"sandbox/sandboxtest/echo":   "a gate that sends back what comes, for tests of drivers",
 	"sandbox/sandboxtest/back":   "what a copy of a project changed, applied, for the suite of drivers",
 	"sandbox/sandboxtest/system": "a root file system of this host's programs, for tests of drivers",
 	"script/arrows":              "how the files of a package refer to each other, printed",
@@ -441,6 +442,7 @@ var onlyFor = map[string]struct {
 	"sandbox/sandboxtest":     {nil, "it imports testing; only tests read it"},
 
 	"sandbox/sandboxtest/system": {nil, "it imports testing; only tests read it"},
+	"sandbox/sandboxtest/echo":   {[]string{"sandbox/sandboxtest"}, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest/back":   {[]string{"sandbox/sandboxtest"}, "a person's apply is the store's; this is the suite's"},
 
 	"cmd/cloister/chromium": {nil, "it imports testing; only tests read it"},
@@ -453,6 +455,7 @@ var mayImportTesting = map[string]string{
 	"sandbox/sandboxtest":   "the conformance suite is a library of tests that every driver runs",
 
 	"sandbox/sandboxtest/system": "what tests of several drivers show as an image",
+	"sandbox/sandboxtest/echo":   "what the suite's cloisters connect to",
 }
 
 // large are rooms over the size at which a room is split, with what they are

@@ -6,17 +6,16 @@ import (
 	_ "embed"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloister/sandbox"
+	"cloister/sandbox/sandboxtest/echo"
 )
 
 // remembering is what a process does whose memory is kept: it counts, into its memory and a
@@ -93,7 +92,7 @@ func GoOn(t *testing.T, h *Harness, streamed bool) (ofParent, ofChild Drawn) {
 	defer image.Close()
 	var spec sandbox.Spec
 	parent := h.Run(t, Options{
-		Arm:    echoes(t),
+		Arm:    echo.Into(t, io.Discard),
 		Change: func(s *sandbox.Spec) { spec = *s },
 		During: func(b sandbox.Box) {
 			await(t, func() bool { return bytes.Count(readFile(filepath.Join(h.Project, "log")), []byte("\n")) > 20 })
@@ -118,13 +117,13 @@ func GoOn(t *testing.T, h *Harness, streamed bool) (ofParent, ofChild Drawn) {
 	again := sandbox.Restored(keeper, image)
 	defer again.Close()
 	var armed, reset atomic.Bool
-	var heard lockedBuffer // of the child, at its gate
+	var heard echo.Heard // of the child, at its gate
 	var began time.Time
 	h.again = again
 	out := h.Run(t, Options{
 		Arm: func(ctx context.Context, g sandbox.Gate) error {
 			armed.Store(true)
-			return echoesInto(t, &heard)(ctx, g)
+			return echo.Into(t, &heard)(ctx, g)
 		},
 		Change: func(s *sandbox.Spec) {
 			s.Name = "Child Box"
@@ -200,51 +199,4 @@ func lastNumber(t testing.TB, name string) int {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// echoes serves the gate: what comes goes back.
-func echoes(t *testing.T) func(context.Context, sandbox.Gate) error { return echoesInto(t, io.Discard) }
-
-// echoesInto is echoes that keeps what came. One connection after the other is served.
-func echoesInto(t *testing.T, heard io.Writer) func(context.Context, sandbox.Gate) error {
-	return func(_ context.Context, g sandbox.Gate) error {
-		defer g.Close()
-		l, err := net.FileListener(g.TCP4)
-		if err != nil {
-			return err
-		}
-		served := make(chan struct{})
-		t.Cleanup(func() { l.Close(); <-served })
-		go func() {
-			defer close(served)
-			var each sync.WaitGroup
-			defer each.Wait()
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				t.Cleanup(func() { c.Close() })
-				each.Go(func() { _, _ = io.Copy(c, io.TeeReader(c, heard)) })
-			}
-		}()
-		return nil
-	}
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

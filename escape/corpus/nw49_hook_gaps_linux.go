@@ -42,9 +42,12 @@ func nw49() escape.Case {
 					if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 3}); err != nil {
 						return err
 					}
-					err = unix.Sendto(fd, []byte("hello NW-49\r\n\r\n"), flags, &unix.SockaddrInet4{Addr: addr, Port: port})
+					text := []byte("hello NW-49\r\n\r\n")
+					err = unix.Sendto(fd, text, flags, &unix.SockaddrInet4{Addr: addr, Port: port})
 					if errors.Is(err, unix.EINPROGRESS) { // gVisor does not wait for the connection
-						err = connected(fd)
+						if err = connected(fd); err == nil {
+							_, err = unix.Write(fd, text)
+						}
 					}
 					if err != nil {
 						return err

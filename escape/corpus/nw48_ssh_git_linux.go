@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"time"
 
 	"cloister/escape"
 )
@@ -12,7 +11,7 @@ import (
 func nw48() escape.Case {
 	return escape.Case{
 		ID: "NW-48", Class: "ssh and git protocols", Attack: "git over ssh:// and git://, raw ssh and rsync to names and addresses that no rule names",
-		Source: "NW-48", Layers: []string{"net", "policy"}, Needs: gate(), Slow: 60,
+		Source: "NW-48", Layers: []string{"net", "policy"}, Needs: gate(), Slow: 150,
 		Tries: func(in escape.Inside) []escape.Try {
 			var out []escape.Try
 			for _, addr := range []string{"github48.test:22", "203.0.113.48:22", "git48.test:9418", "203.0.113.48:9418", "rsync48.test:873", "allowed.test:22"} {
@@ -20,7 +19,7 @@ func nw48() escape.Case {
 			}
 			for _, url := range []string{"ssh://git@203.0.113.49/x", "git://203.0.113.49/x", "http://203.0.113.49/x", "ext::sh -c 'touch pwned48'"} {
 				out = append(out, escape.Try{Name: "git ls-remote " + url, Control: escape.ByNobody, Why: "nothing answers there outside either", Held: []error{escape.ErrNothing}, Do: func() error {
-					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) //nolint:forbidigo // an attempt is a program of its own
+					ctx, cancel := context.WithTimeout(context.Background(), patience) //nolint:forbidigo // an attempt is a program of its own
 					defer cancel()
 					c := exec.CommandContext(ctx, "git", "ls-remote", url)
 					text, err := c.CombinedOutput()

@@ -134,5 +134,8 @@ func (g *guest) network() error {
 			return fmt.Errorf("open %s socket: %w", s.Name, err)
 		}
 	}
+	if err := refusals(g.s); err != nil {
+		return fmt.Errorf("read the log of refused datagrams: %w", err)
+	}
 	return nil
 }

@@ -311,3 +311,49 @@ func FuzzPort(f *testing.F) {
 		<-b.over
 	})
 }
+
+// TestRefusedDestinations sends an empty datagram to each destination that a guest names, and no more once it
+// names what is none.
+func TestRefusedDestinations(t *testing.T) {
+	l, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	own, port := net.Pipe()
+	m, err := wire.Monitor(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := wire.Guest(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &box{o: Order{Setup: Setup{Network: true}}, s: m, head: headWithin, over: make(chan error, 8)}
+	t.Cleanup(func() { _ = m.Close() })
+	go b.accept(t.Context())
+	s, err := wire.Open(g, wire.Head{Refused: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := wire.WriteFrame(s, []byte(l.LocalAddr().String())); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := l.ReadFromUDPAddrPort(make([]byte, 16)); n != 0 || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
+	for _, text := range []string{"nowhere", strings.Repeat("1", wire.MaxDestination+1)} {
+		s, err := wire.Open(g, wire.Head{Refused: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := wire.WriteFrame(s, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(s, make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
+}

@@ -78,6 +78,8 @@ func (b *box) stream(ctx context.Context, s *yamux.Stream) {
 		b.tcp(ctx, s, h.TCP)
 	case h.DNS:
 		b.dns(ctx, s)
+	case h.Refused:
+		refused(s)
 	default:
 		_ = s.Close()
 	}
@@ -131,6 +133,29 @@ func (b *box) dns(ctx context.Context, s *yamux.Stream) {
 		return
 	}
 	_ = wire.WriteFrame(s, buf[:n]) // a guest that is gone needs none
+}
+
+// refused sends a datagram to each destination to which the guest refused one: the rules of this network refuse it as
+// well, and their log is the record's. A guest can name any; so can any program here.
+func refused(s *yamux.Stream) {
+	defer func() { _ = s.Close() }() // the guest is gone, or speaks another language
+	c, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }() // nothing is kept in it
+	buf := make([]byte, wire.MaxDestination)
+	for {
+		text, err := wire.ReadFrame(s, buf)
+		if err != nil {
+			return
+		}
+		to, err := netip.ParseAddrPort(string(text))
+		if err != nil {
+			return
+		}
+		_, _ = c.WriteToUDPAddrPort(nil, to) // it is refused, which is what is wanted
+	}
 }
 
 // ports serves who wants a port of the guest: the driver, which enters this network for it.

@@ -8,7 +8,7 @@ package wire
 
 // Protocol is what both sides must speak. They are one program; another version of it could
 // have been booted from an older initrd.
-const Protocol = "2"
+const Protocol = "3"
 
 // Head is the first line of a stream. One of its fields is set.
 type Head struct {
@@ -16,6 +16,8 @@ type Head struct {
 	Hello string `json:"hello,omitempty"` // its Protocol; the answer is a Setup, the next word a Word
 	TCP   string `json:"tcp,omitempty"`   // a program's connection to an address; Carry follows
 	DNS   bool   `json:"dns,omitempty"`   // a program's question, as a datagram, and its answer; Frames
+	// Refused: each frame is a destination as text, to which the guest's rules refused a datagram.
+	Refused bool `json:"refused,omitempty"`
 	// From the monitor.
 	Run  *Run   `json:"run,omitempty"`  // Words follow, in both directions
 	Std  *Std   `json:"std,omitempty"`  // bytes follow
@@ -69,6 +71,9 @@ type Word struct {
 	End     *uint32 `json:"end,omitempty"`  // the command's wait status
 	Failed  string  `json:"failed,omitempty"`
 }
+
+// MaxDestination bounds a destination as text.
+const MaxDestination = 64
 
 // Port is the name of the virtio-serial port.
 const Port = "cloister"

@@ -72,8 +72,8 @@ func sum(secret []byte, text string) []byte {
 // current is the key for what is kept now.
 func (k *Keys) current() string { return k.list[0].id }
 
-// sealer has what is derived of a key for one tenant of a cell. Two tenants have nothing in common, also not the names
-// and the lengths of what is the same.
+// sealer has what is derived of a key for one tenant of a cell. Two tenants have no names and no
+// lengths of chunks in common, also of what is the same.
 type sealer struct {
 	names []byte // of the chunks' names
 	aead  cipher.AEAD

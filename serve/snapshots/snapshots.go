@@ -4,7 +4,7 @@
 // The promise: a bucket is not believed. What comes back of it is the tenant's own snapshot of that ID, byte for byte,
 // or an error; a bucket that edits, exchanges, withholds, cuts or rolls back objects, is full, slow or away is a
 // refusal, and takes nothing from what is kept elsewhere. Whoever has the bucket without the servers' keys reads no
-// file, nor learns that two tenants have the same. Objects that no snapshot needs are removed.
+// file, and sees of what two tenants have in common how large it is. Objects that no snapshot needs are removed.
 //
 // It starts no sandbox, and knows neither a wire nor S3.
 //

@@ -92,8 +92,8 @@ func (g *guardian) storeSessionRules(ctx context.Context, l *live, edit func(*po
 	if err := edit(&w); err != nil {
 		return err
 	}
-	next, scope, _, err := g.policies.Next(g.policies.Current(), l.Info.Project, w)
-	if err != nil {
+	next, scope, clash, err := g.policies.Next(g.policies.Current(), l.Info.Project, w)
+	if err := errors.Join(clash, err); err != nil {
 		return err
 	}
 	if err := g.recordSessionPolicy(ctx, l, next, nil); err != nil {
@@ -107,13 +107,13 @@ func (g *guardian) storeSessionRules(ctx context.Context, l *live, edit func(*po
 	return nil
 }
 
-// recordSessionPolicy records what rules a session from here on; kept is why that is what ruled before.
-func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, now *policy.Snapshot, kept error) error {
+// recordSessionPolicy records what rules a session from here on; clash is why that forbids all.
+func (g *guardian) recordSessionPolicy(ctx context.Context, l *live, now *policy.Snapshot, clash error) error {
 	e := sessionctx.Frame(l.Info, now.Digest())
 	e.Kind, e.Action, e.Verdict = audit.PolicyLoad, "load", policy.Allow.String()
-	if kept != nil {
+	if clash != nil {
 		e.Verdict = policy.Deny.String()
-		e.Reason = strings.ReplaceAll(kept.Error(), "\n", "; ") + "; what ruled before rules on"
+		e.Reason = strings.ReplaceAll(clash.Error(), "\n", "; ") + "; nothing is allowed until its own rules are changed"
 	}
 	return g.records.Append(ctx, e)
 }

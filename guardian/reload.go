@@ -1,7 +1,6 @@
 package guardian
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -16,8 +15,8 @@ import (
 )
 
 // reload reads the configuration, and puts it in force for every session when
-// all of it is valid and recorded. On any error what ruled before rules on: for all, or for
-// the session alone whose own rules do not go together with it.
+// all of it is valid and recorded. On any error what ruled before rules on. A session whose
+// own rules do not go together with it is allowed nothing, until they do.
 func (g *guardian) reload(ctx context.Context) (api.Reload, error) {
 	answer, err := g.reloadAll(ctx)
 	if err == nil {
@@ -58,8 +57,8 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 		answer.Notices = append(answer.Notices, policyset.Beside(was, next.Config())...)
 	}
 	answer.Changed = answer.Digest != answer.Previous
-	kept, err := g.enforce(ctx, next, changes)
-	answer.Notices = append(answer.Notices, kept...)
+	told, err := g.enforce(ctx, next, changes)
+	answer.Notices = append(answer.Notices, told...)
 	return answer, err
 }
 
@@ -74,31 +73,29 @@ func (g *guardian) install(ctx context.Context, next *policyset.Set) error {
 }
 
 // enforce records a policy, then lets it rule. An unrecorded one does not. It says which sessions
-// keep what they have, or their statements about files and programs.
+// are allowed nothing, or keep their statements about files and programs.
 func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []change) ([]string, error) {
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return nil, err
 	}
-	files, kept := livefiles.Of(next.Input().Cedar), make([]string, len(changes))
+	files, told := livefiles.Of(next.Input().Cedar), make([]string, len(changes))
 	g.policies.Swap(next)
 	var checks sync.WaitGroup
 	for i, c := range changes {
-		if c.kept != nil {
-			checks.Go(func() {
-				if c.live.linked() {
-					kept[i] = livefiles.Keeps(&c.live.Context, c.live.send, c.kept)
-				}
-			})
-			continue
-		}
 		c.rule()
 		checks.Go(func() { c.live.recheck(ctx) })
-		checks.Go(func() { kept[i] = c.live.refile(files) })
+		checks.Go(func() {
+			if c.clash == nil {
+				told[i] = c.live.refile(files)
+			} else if c.live.linked() {
+				told[i] = livefiles.Closed(&c.live.Context, c.live.send, c.clash)
+			}
+		})
 	}
 	checks.Wait()
 	g.log.Info("policy loaded", "digest", next.Snapshot().Digest(), "notices", len(next.Notices()))
 	g.bus.Publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
-	return slices.DeleteFunc(kept, func(text string) bool { return text == "" }), nil
+	return slices.DeleteFunc(told, func(text string) bool { return text == "" }), nil
 }
 
 // refile has a running session's shim put changed statements about files and programs in force.
@@ -109,12 +106,12 @@ func (l *live) refile(files []api.CedarFile) string {
 	return l.files.Ask(l.ctx, &l.Context, l.send, files)
 }
 
-// change is one session's next snapshot, with what else it is granted; or why it keeps its own.
+// change is one session's next snapshot, with what else it is granted; clash is why that forbids all.
 type change struct {
 	live  *live
 	next  *policy.Snapshot
 	scope *policyset.Scope
-	kept  error
+	clash error
 }
 
 // rule puts it in force.
@@ -128,17 +125,18 @@ func (c change) rule() {
 }
 
 // plan derives every session's snapshot under next. One that cannot be made
-// fails the whole, since half a policy is none; unless it comes of what the session itself has.
+// fails the whole, since half a policy is none; unless it comes of what the session itself has,
+// which is allowed nothing then: an older policy would be a way around the new one.
 func (g *guardian) plan(next *policyset.Set) ([]change, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var changes []change
 	for _, l := range g.live {
-		s, in, own, err := g.policies.Next(next, l.Info.Project, l.rules)
-		if err != nil && !own {
+		s, in, clash, err := g.policies.Next(next, l.Info.Project, l.rules)
+		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, change{live: l, next: s, scope: in, kept: err})
+		changes = append(changes, change{live: l, next: s, scope: in, clash: clash})
 	}
 	return changes, nil
 }
@@ -175,7 +173,7 @@ func (g *guardian) recordLoad(ctx context.Context, next *policyset.Set, changes 
 		return err
 	}
 	for _, c := range changes {
-		if err := g.recordSessionPolicy(ctx, c.live, cmp.Or(c.next, c.live.Snapshot.Load()), c.kept); err != nil {
+		if err := g.recordSessionPolicy(ctx, c.live, c.next, c.clash); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"cloister/api"
 	"cloister/config"
 	"cloister/host/resolve"
 	"cloister/policy"
@@ -111,20 +112,25 @@ func (p *Holder) Session(l *Set, project string, w SessionRules) (*policy.Snapsh
 	return s, nil
 }
 
-// Next is what a running session has under l. own says of an error that it comes of what the session brought itself,
-// such as a second statement of a name: what else there is fits without it.
-func (p *Holder) Next(
-	l *Set, project string, w SessionRules,
-) (s *policy.Snapshot, in *Scope, own bool, err error) {
+// closed forbids all, beside what rules for everybody.
+const closed = "forbid (principal, action, resource);"
+
+// Next is what a running session has under l. Where the session's own rules do not go together with it, such as a
+// second statement of a name, and what there is without them does, clash is why: nothing is allowed then.
+func (p *Holder) Next(l *Set, project string, w SessionRules) (s *policy.Snapshot, in *Scope, clash, err error) {
 	if s, err = p.Session(l, project, w); err == nil {
 		in, err = l.Scope(w.Projects)
 	}
 	if err == nil {
-		return s, in, false, nil
+		return s, in, nil, nil
 	}
-	_, bare := p.Session(l, project, SessionRules{})
-	_, alone := l.Scope(nil)
-	return nil, nil, bare == nil && alone == nil, err
+	shut := SessionRules{Cedar: []api.CedarFile{{Name: "the session's own rules clash", Text: closed}}}
+	s, bare := p.Session(l, project, shut)
+	in, alone := l.Scope(nil)
+	if bare != nil || alone != nil {
+		return nil, nil, nil, err
+	}
+	return s, in, err, nil
 }
 
 func (p *Holder) remember(key string, s *policy.Snapshot) {

@@ -57,8 +57,8 @@ func (g *guardian) reloadAll(ctx context.Context) (api.Reload, error) {
 		answer.Notices = append(answer.Notices, policyset.Beside(was, next.Config())...)
 	}
 	answer.Changed = answer.Digest != answer.Previous
-	told, err := g.enforce(ctx, next, changes)
-	answer.Notices = append(answer.Notices, told...)
+	notices, err := g.enforce(ctx, next, changes)
+	answer.Notices = append(answer.Notices, notices...)
 	return answer, err
 }
 
@@ -78,7 +78,7 @@ func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []c
 	if err := g.recordLoad(ctx, next, changes); err != nil {
 		return nil, err
 	}
-	files, told := livefiles.Of(next.Input().Cedar), make([]string, len(changes))
+	files, notices := livefiles.Of(next.Input().Cedar), make([]string, len(changes))
 	g.policies.Swap(next)
 	var checks sync.WaitGroup
 	for i, c := range changes {
@@ -86,16 +86,16 @@ func (g *guardian) enforce(ctx context.Context, next *policyset.Set, changes []c
 		checks.Go(func() { c.live.recheck(ctx) })
 		checks.Go(func() {
 			if c.clash == nil {
-				told[i] = c.live.refile(files)
+				notices[i] = c.live.refile(files)
 			} else if c.live.linked() {
-				told[i] = livefiles.Closed(&c.live.Context, c.live.send, c.clash)
+				notices[i] = livefiles.Closed(&c.live.Context, c.live.send, c.clash)
 			}
 		})
 	}
 	checks.Wait()
 	g.log.Info("policy loaded", "digest", next.Snapshot().Digest(), "notices", len(next.Notices()))
 	g.bus.Publish(api.EventPolicy, api.PolicyDigest{Digest: next.Snapshot().Digest()})
-	return slices.DeleteFunc(told, func(text string) bool { return text == "" }), nil
+	return slices.DeleteFunc(notices, func(text string) bool { return text == "" }), nil
 }
 
 // refile has a running session's shim put changed statements about files and programs in force.

@@ -223,7 +223,11 @@ func worded(cmd *cobra.Command, args []string) error {
 // it, such as the live files instead of an overlay. Words for people may be empty.
 func emptyFlag(cmd *cobra.Command) (name string) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "message" && f.Name != "label" {
+		words := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			words = list.GetSlice()
+		}
+		if slices.Contains(words, "") && !slices.Contains([]string{"message", "label", "prompt"}, f.Name) {
 			name = f.Name
 		}
 	})

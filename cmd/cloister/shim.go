@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,6 +245,9 @@ func (a *app) system(ctx context.Context, f *launch.Order, dirs xdg.Dirs,
 		return sandbox.Root{}, nil, err
 	}
 	i, err := chosen.For(ctx, a.ImageStore(dirs), driver, named, a.Slow)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cli.Hinted(fmt.Errorf("%s: image %s: %w", f.Verb, named, err), "cloister image list shows those that are here")
+	}
 	if i.Hold != nil {
 		a.Held = append(a.Held, i.Hold)
 	}

@@ -10,7 +10,7 @@ import (
 func fs21a() escape.Case {
 	return escape.Case{
 		ID: "FS-21a", Class: "the first process", Attack: "read the memory, environment, descriptors and command line of process 1 inside, which is a copy of the shim",
-		Source: "CVE-2019-5736, CVE-2024-21626", Layers: []string{"not dumpable", "view", "seccomp"},
+		Source: "CVE-2019-5736, CVE-2024-21626", Layers: []string{"not dumpable", "view", "seccomp", "capabilities"},
 		Tries: func(in escape.Inside) []escape.Try {
 			first := "/proc/1/"
 			if in.Control {

@@ -18,9 +18,11 @@ const (
 )
 
 func digested() escape.Case {
+	except := elsewhere()
+	except[escape.WithImage] = "refused by a line: an image has a digest itself"
 	return escape.Case{
 		ID: "PR-18c", Class: "program by its digest", Attack: "a program that is forbidden by its digest: by other names, links, descriptors and places, by its loader, mapped",
-		Source: "Cedar's digests", Layers: []string{"view", "listener"}, Except: elsewhere(),
+		Source: "Cedar's digests", Layers: []string{"view", "listener"}, Except: except,
 		Prepare: prepareClosed, Flags: under("digest.cedar", func(*escape.World, world) string {
 			text, _ := os.ReadFile(forbidden) // what cannot be read is another program, and the try fails
 			return fmt.Sprintf("forbid (principal, action == Action::\"ProcessExec\", resource == Program::\"%s@sha256:%x\");\n", forbidden, sha256.Sum256(text))

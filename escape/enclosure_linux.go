@@ -18,6 +18,7 @@ type Enclosure struct {
 	Images    string // a folder of images that are unpacked already; empty: each world has its own
 	Machine   string // a folder with the kernel of microvm's guests
 	Engine    string // DOCKER_HOST; empty: the usual place
+	Cluster   string // a folder with what setup kubernetes wrote; the agent's image has this program at its path
 	Together  bool   // commands of one instance share a cloister where a case allows it
 }
 
@@ -34,12 +35,23 @@ func (e Enclosure) Head() string {
 	return text
 }
 
-// Flags are those of every run: a machine may be an emulated one.
+// Flags are those of every run: a machine may be an emulated one, and a pod has no file of this host.
 func (e Enclosure) Flags() []string {
-	if e.Machine == "" {
+	switch {
+	case e.Machine != "":
+		return []string{"--accept", "residue:microvm-emulated"}
+	case e.Cluster != "": // a pod has a copy at most
+		return []string{"--workspace", "scratch"}
+	}
+	return nil
+}
+
+// Shown are the flags by which an attempt's program is there inside.
+func (e Enclosure) Shown(self string) []string {
+	if e.Cluster != "" {
 		return nil
 	}
-	return []string{"--accept", "residue:microvm-emulated"}
+	return []string{"--expose", self + ":ro"}
 }
 
 // Furnish puts images and a kernel that are there already into an instance's data folder, the kernel as a copy.
@@ -51,6 +63,9 @@ func (e Enclosure) Furnish(data string) error {
 	}
 	if e.Machine != "" && err == nil {
 		err = os.CopyFS(filepath.Join(own, "microvm"), os.DirFS(e.Machine))
+	}
+	if e.Cluster != "" && err == nil {
+		err = os.CopyFS(filepath.Join(own, "kubernetes"), os.DirFS(e.Cluster))
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make world: %w", err)
@@ -69,11 +84,12 @@ const (
 	Docker    Column = "docker"
 	GVisor    Column = "gvisor"
 	MicroVM   Column = "microvm"
+	Pod       Column = "kubernetes"
 )
 
 // Columns are all of them. A new level is one constant, a line here and one in What, and its
 // line in script/check/kinds.go, which makes what its cloisters need.
-func Columns() []Column { return []Column{Native, WithImage, User, Docker, GVisor, MicroVM} }
+func Columns() []Column { return []Column{Native, WithImage, User, Docker, GVisor, MicroVM, Pod} }
 
 // What says what a column's cloisters are.
 func (c Column) What() string {
@@ -84,13 +100,17 @@ func (c Column) What() string {
 		Docker:    "containers of a Docker engine on that image (`--isolation docker`)",
 		GVisor:    "a kernel of its own in the native enclosure (`--isolation gvisor`)",
 		MicroVM:   "machines, emulated here, in the native enclosure (`--isolation microvm`)",
+		Pod:       "pods of a Kubernetes of one node (`--isolation kubernetes`; `script/test kubernetes`)",
 	}[c]
 }
 
 // By are those who start such cloisters: what root starts is never the user level.
 func (c Column) By() []string {
-	if c == User {
+	switch c {
+	case User:
 		return []string{"user"}
+	case Pod: // the node is of namespaces that root made, and so is who starts pods beside it
+		return []string{"root"}
 	}
 	return []string{"root", "user"}
 }

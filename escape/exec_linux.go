@@ -118,7 +118,7 @@ func (w *World) Try(flags []string, cases []Case) (Result, error) {
 	for _, c := range cases {
 		argv = append(argv, c.ID)
 	}
-	all := append([]string{"--expose", w.Self + ":ro", "-e", EnvInside + "=" + know}, flags...)
+	all := slices.Concat(w.Kind.Shown(w.Self), []string{"-e", EnvInside + "=" + know}, flags)
 	return w.exec(w.within(len(cases)), w.Cloister, w.running(all, argv)...)
 }
 

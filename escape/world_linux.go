@@ -296,7 +296,7 @@ func (w *World) Damage() (map[string]string, error) {
 // in it, but for cloister's own.
 func (w *World) digests() (map[string]string, error) {
 	out := map[string]string{}
-	own := []string{w.Base + "/state", w.Base + "/data", w.Base + "/run"}
+	own := []string{w.Base + "/state", w.Base + "/data", w.Base + "/run", w.Home + "/.kube/cache"} // the last is kubectl's
 	err := filepath.WalkDir(w.Base, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -20,7 +20,7 @@ import (
 type options struct {
 	escape.Options
 	only, skip, part, holds, document, columns string
-	isolation, image, images, machine          string
+	isolation, image, images, machine, cluster string
 	write, short, verbose, together            bool
 }
 
@@ -58,6 +58,8 @@ func parse(words []string) (options, error) {
 		"what cloisters are built of: "+strings.Join(escape.Isolations(), ", ")+" (docker: the engine of DOCKER_HOST)")
 	f.StringVar(&o.machine, "machine", "",
 		"`folder` with the kernel of microvm's guests, a data folder's microvm after setup microvm")
+	f.StringVar(&o.cluster, "cluster", "",
+		"`folder` with what setup kubernetes wrote, a data folder's kubernetes; its image has this program")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")
 	f.StringVar(&o.images, "images", "", "`folder` of images that are unpacked already, an instance's images")
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
@@ -138,7 +140,11 @@ func (o *options) settle() error {
 	if (o.isolation == "microvm") != (o.machine != "") {
 		return wrong("-isolation microvm and -machine FOLDER belong together")
 	}
+	if (o.isolation == "kubernetes") != (o.cluster != "") {
+		return wrong("-isolation kubernetes and -cluster FOLDER belong together")
+	}
 	o.Kind, err = enclosure(o.isolation, o.image, o.images, o.machine)
+	o.Kind.Cluster = o.cluster
 	o.Kind.Together = o.together || o.machine != ""
 	return err
 }

@@ -1,7 +1,10 @@
 package corpus
 
 import (
+	_ "embed"
+	"maps"
 	"slices"
+	"strings"
 
 	"cloister/escape"
 	"cloister/escape/corpus/contained"
@@ -11,7 +14,7 @@ import (
 
 // All are the cases, in the order of the table of threats.
 func All() []escape.Case {
-	return slices.Concat([]escape.Case{
+	return podless(slices.Concat([]escape.Case{
 		fs01(), fs01a(), fs02(), fs03(), fs04(), fs04a(), fs07(), fs07a(), fs08(), fs08a(), fs08b(), fs09(), fs09a(), fs10(), fs10a(), fs10b(), fs13(), fs15(), fs15a(), fs16(), fs18(), fs18a(), fs18b(), fs18c(), fs18d(), fs21(), fs21a(), fs23(), fs24(), fs25(), fs25a(), fs27(), fs27a(), fs28(), fs28a(), fs31(), fs33(), fs34(), fs36(), fs37(),
 		af01(), af02(), af02a(), af02b(), af03(), af04(), af05(), af06(), af07(), af08(), af08a(), af08b(), af09(), af10(), af11(), af12(), af13(), af14(), af15(),
 		pr01(), pr01a(), pr01b(), pr02(), pr03(), pr03a(), pr04(), pr04a(), pr05(), pr06(), pr07(), pr08(), pr09(), pr10(), pr11(), pr12(), pr18(), pr19(), pr20(), pr22(), pr23(), pr23a(), pr23b(), pr24(), pr25(), pr26(), pr27(), pr29(),
@@ -25,5 +28,27 @@ func All() []escape.Case {
 		po01(), po02(), po03(), po05(), po05a(), po07(), po10(), po10a(), po11(), po12(), po20(),
 		af14a(), af16(), af16a(), af16b(), af16c(), af17(), af17a(), af18(),
 		st01(), st02(), st03(), st04(), st20(),
-	}, listed.Cases(), kept.Cases(), contained.Cases())
+	}, listed.Cases(), kept.Cases(), contained.Cases()))
+}
+
+// podsText says of each case that has no meaning in a pod why, a case on each line.
+//
+//go:embed pods.txt
+var podsText string
+
+// podless notes it in the cases.
+func podless(cases []escape.Case) []escape.Case {
+	for line := range strings.Lines(podsText) {
+		id, why, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for i := range cases {
+			if c := &cases[i]; c.ID == id {
+				c.Except = maps.Clone(c.Except)
+				if c.Except == nil {
+					c.Except = map[escape.Column]string{}
+				}
+				c.Except[escape.Pod] = why
+			}
+		}
+	}
+	return cases
 }

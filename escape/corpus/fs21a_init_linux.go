@@ -17,7 +17,11 @@ func fs21a() escape.Case {
 				first = "/proc/" + itoa(in.PID) + "/"
 			}
 			var out []escape.Try
-			for _, name := range []string{"environ", "mem", "maps", "auxv", "cmdline"} {
+			names := []string{"environ", "mem", "maps", "auxv", "cmdline"}
+			if in.Level == escape.Pod { // its words are the same in every pod
+				names = names[:4]
+			}
+			for _, name := range names {
 				out = append(out, escape.Try{Name: "read " + name, Open: errnos(5), Do: func() error { // EIO: memory at 0
 					f, err := os.Open(first + name)
 					if err != nil {

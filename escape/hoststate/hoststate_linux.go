@@ -66,7 +66,8 @@ func changes(before, after []string) error {
 // engine tells what container engines beside this run come and go with.
 func engine(name string) bool {
 	return strings.Contains(name, "/docker") || strings.Contains(name, "/containerd") || strings.Contains(name, "/podman/") ||
-		strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "docker") || strings.Contains(name, "/engine/") || strings.HasPrefix(name, "br-")
+		strings.HasPrefix(name, "veth") || strings.HasPrefix(name, "docker") || strings.Contains(name, "/engine/") || strings.HasPrefix(name, "br-") ||
+		strings.Contains(name, "/kubelet") || strings.HasPrefix(name, "/run/netns") || strings.Contains(name, "pods0")
 }
 
 func mountsNow() ([]string, error) {

@@ -164,8 +164,8 @@ func ended(pid int) (int, error) {
 // filter is of its own age and for every container: containerd 1.6 lets vsock pass, which no network namespace
 // holds, io_uring and TIOCSTI. So Cloister's own lies over it, as on other levels.
 //
-// A Landlock domain lets all files be used as before, and nothing of another domain be traced: that is another
-// command of the cloister. Where there is no Landlock the filter refuses all tracing.
+// A Landlock domain lets all files be used, no device be made, and nothing of another domain be traced: that is
+// another command of the cloister. Where there is no Landlock the filter refuses all tracing.
 func restrict() error {
 	runtime.LockOSThread() // it ends with the goroutine
 	// This process is of the same domain, and its other threads have no filter: nothing may steer them by ptrace.
@@ -177,7 +177,7 @@ func restrict() error {
 	}
 	abi, err := landlock.Version()
 	if err == nil {
-		err = landlock.EnterRules(abi, []landlock.Rule{{Path: "/", Rights: landlock.Handled(abi)}}, nil)
+		err = landlock.Enter(abi, []string{"/"}, nil)
 	}
 	filter, ferr := seccomp.Filter(err == nil)
 	if ferr != nil {

@@ -223,6 +223,9 @@ func worded(cmd *cobra.Command, args []string) error {
 // it, such as the live files instead of an overlay. Words for people may be empty.
 func emptyFlag(cmd *cobra.Command) (name string) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "func" { // it looks at its words itself
+			return
+		}
 		words := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			words = list.GetSlice()

@@ -141,7 +141,7 @@ func (f *Folder) stat(name string) (n Node, removed bool, err error) {
 // statLink looks at what was a link just now, by a descriptor: another entry may have its name at any moment, and the
 // target of one would be taken for that of the other.
 func (f *Folder) statLink(name string) (n Node, removed bool, err error) {
-	fd, err := unix.Openat(f.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.fd, name, linkOnly|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return Node{}, false, nil
 	}

@@ -7,6 +7,7 @@
 package replicas
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -42,6 +43,9 @@ func (f *Flags) Add(a *cli.App, c *cobra.Command) {
 	usage := "for several servers: keep tenants, keys and sandboxes' places at `URL`, postgres://USER@HOST/NAME; unless " +
 		"said $" + databaseVar
 	c.PersistentFlags().Func("database", usage, func(url string) error {
+		if url == "" {
+			return errors.New("an empty word is no URL")
+		}
 		a.Env[databaseVar] = url
 		return nil
 	})

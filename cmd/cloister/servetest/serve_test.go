@@ -220,7 +220,8 @@ func TestSDK(t *testing.T) {
 			s := newServer(t, "acme")
 			_, digest, _ := strings.Cut(strings.TrimSpace(s.do("serve", "template", "add", "acme", "env", programs(t, s.dir, "image"))), " ")
 			cmd := exec.CommandContext(t.Context(), "node", program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "IMAGE=x@"+digest, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"])
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "IMAGE=x@"+digest, "E2B_API_URL="+s.url, "E2B_SANDBOX_URL="+s.url, "E2B_API_KEY="+s.keys["acme"],
+				"OPENAI_AGENTS_DISABLE_TRACING=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), "all well\n") {
 				t.Errorf("%v: %s", err, out)

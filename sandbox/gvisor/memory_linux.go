@@ -62,8 +62,8 @@ func (d *Driver) SaveMemory(
 	}
 	defer null.Close()
 	h := native.Hosted{
-		Program: sandbox.HostPath(program),
-		Pass:    append([]*os.File{r.outside, until}, i.Files...),
+		Program: sandbox.HostPath(program), Outlives: true,
+		Pass: append([]*os.File{r.outside, until}, i.Files...),
 		Command: func(pass []int) (argv, env []string) {
 			argv = append(append([]string{ProgramName}, places...), flags...)
 			return append(argv, modeSave, "--protocol="+Protocol, fmt.Sprintf("--report=%d", pass[0]),

@@ -79,15 +79,16 @@ func (*Driver) Name() string { return "native" }
 
 // box is one enclosure, or one process that joined it.
 type box struct {
-	pid     int
-	guest   bool  // in a cloister that another box owns, and its group
-	hosted  bool  // a kernel of its own runs the command; the view is a folder
-	lent    *Lent // the user that root built it for, without a user namespace
-	group   *cgroup.Group
-	address netip.Addr // among those beside it
-	term    *relay.Terminal
-	status  *os.File
-	life    *os.File
+	pid      int
+	guest    bool  // in a cloister that another box owns, and its group
+	hosted   bool  // a kernel of its own runs the command; the view is a folder
+	outlives bool  // its program ends by itself
+	lent     *Lent // the user that root built it for, without a user namespace
+	group    *cgroup.Group
+	address  netip.Addr // among those beside it
+	term     *relay.Terminal
+	status   *os.File
+	life     *os.File
 
 	// judged has the kernel judge files and programs of the command's process on.
 	judged func(pid int) (io.Closer, error)
@@ -402,7 +403,9 @@ func (b *box) lose(why error) {
 }
 
 func (b *box) kill() error {
-	b.killJoined()
+	if !b.outlives {
+		b.killJoined()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reaped {

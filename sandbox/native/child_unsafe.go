@@ -59,7 +59,9 @@ type childState struct {
 	sigset  uint64
 	action  [32]byte // struct sigaction with SIG_DFL
 	entry   uintptr  // of the payload
-	stacks  [2 * stackSize]byte
+	// outlives says that the payload ends by itself when the shim is gone.
+	outlives bool
+	stacks   [2 * stackSize]byte
 }
 
 // rawSpawn is clone(2) with a stack of its own, on which the child runs entry.
@@ -264,7 +266,9 @@ func guard(st *childState) {
 		if st.poll[1].Revents != 0 {
 			// The command of one that joined would be left to the host's first process, which may wait for none;
 			// as long as no one has, the first process of the box cannot end.
-			syscall.RawSyscall(unix.SYS_KILL, uintptr(st.payload), uintptr(unix.SIGKILL), 0)
+			if !st.outlives {
+				syscall.RawSyscall(unix.SYS_KILL, uintptr(st.payload), uintptr(unix.SIGKILL), 0)
+			}
 			syscall.RawSyscall6(unix.SYS_WAIT4, uintptr(st.payload), 0, 0, 0, 0, 0)
 			for {
 				syscall.RawSyscall(unix.SYS_EXIT_GROUP, 137, 0, 0)

@@ -65,7 +65,7 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 	if err != nil {
 		return give(err)
 	}
-	b := &box{group: group, guest: true, hosted: h != nil, lent: d.lent, left: w.Left}
+	b := &box{group: group, guest: true, hosted: h != nil, outlives: h.outlives(), lent: d.lent, left: w.Left}
 	if err := b.launch(0, p, st, j); err != nil {
 		return nil, err
 	}
@@ -88,6 +88,7 @@ func (d *Driver) exec(of sandbox.Handle, spec sandbox.Spec, w sandbox.Wiring, h 
 // joinProgram is Exec's: enter the namespaces, then the same restrictions.
 func (d *Driver) joinProgram(s sandbox.Spec, j *joint, pidfd int, h *Hosted) (*program, *childState, error) {
 	p, st := newProgram(), newChildState(j)
+	st.outlives = h.outlives()
 	p.closeOthers(j.childFDs(pidfd))
 	p.await("wait for the parent", j)
 	p.sys("hide memory", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -36,6 +36,9 @@ type Hosted struct {
 	Devices []string
 	// Pass are descriptors that it gets.
 	Pass []*os.File
+	// Outlives says of one that joins that it ends by itself, some time after who began it, and is not killed before:
+	// it has held the box still, and lets it go on.
+	Outlives bool
 }
 
 // Where a hosted kernel finds things: its program, the view, and a folder of its own
@@ -158,6 +161,8 @@ func (j *joint) takeAlong(h *Hosted) error {
 	}
 	return nil
 }
+
+func (h *Hosted) outlives() bool { return h != nil && h.Outlives }
 
 // program is the kernel's own file, as it is bound.
 func (h *Hosted) program() sandbox.Bind {

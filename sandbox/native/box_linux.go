@@ -116,8 +116,11 @@ type box struct {
 // openCommand opens a process by which to enter: the command, the one child
 // that the first process made. The first process itself cannot be entered by:
 // its memory is a copy of the shim's, hidden from every unprivileged process.
-func openCommand(init int) (int, error) {
-	pid, err := command(init)
+func openCommand(init int) (int, error) { return openBy(init, command) }
+
+// openBy opens the process that a look finds by the first one.
+func openBy(init int, find func(int) (int, error)) (int, error) {
+	pid, err := find(init)
 	if err != nil {
 		return -1, err
 	}
@@ -125,8 +128,8 @@ func openCommand(init int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("join cloister: open process %d: %w", pid, err)
 	}
-	// Its number may have been another's by then: it is the command's while that is a child.
-	if again, err := command(init); err != nil || again != pid {
+	// Its number may have been another's by then: it is the same one's while the look finds it.
+	if again, err := find(init); err != nil || again != pid {
 		unix.Close(pidfd)
 		return -1, errEnded
 	}

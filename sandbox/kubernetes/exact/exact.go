@@ -82,8 +82,9 @@ func Differs(asked, has []byte, ours string, o Owner) (string, error) {
 }
 
 // annotated are the annotations that controllers, networks and quotas write on pods, by what stands before the
-// stroke or whole: none that a runtime or a network obeys.
-var annotated = []string{"agents.x-k8s.io", "kubernetes.io", "cni.projectcalico.org", "k8s.ovn.org",
+// stroke or whole: none that a runtime or a network obeys, as Calico does most of its own.
+var annotated = []string{"agents.x-k8s.io", "kubernetes.io/limit-ranger", "cni.projectcalico.org/containerID",
+	"cni.projectcalico.org/podIP", "cni.projectcalico.org/podIPs", "k8s.ovn.org/pod-networks",
 	"k8s.v1.cni.cncf.io/network-status"}
 
 // anything is a value that is not looked at.
@@ -100,14 +101,19 @@ var added = map[string]any{
 
 	"containers.terminationMessagePath":            "/dev/termination-log",
 	"containers.terminationMessagePolicy":          "File",
-	"containers.resources.limits":                  anything{}, // of a LimitRange
-	"containers.resources.requests":                anything{},
 	"initContainers.terminationMessagePath":        "/dev/termination-log",
 	"initContainers.terminationMessagePolicy":      "File",
-	"initContainers.resources.limits":              anything{},
-	"initContainers.resources.requests":            anything{},
 	"initContainers.startupProbe.timeoutSeconds":   1.0,
 	"initContainers.startupProbe.successThreshold": 1.0,
+
+	// Of a LimitRange. A device of the node's is none of them: a limit by its name has it in the container.
+	"containers.resources.limits.cpu": anything{}, "containers.resources.requests.cpu": anything{},
+	"containers.resources.limits.memory": anything{}, "containers.resources.requests.memory": anything{},
+	"containers.resources.limits.ephemeral-storage": anything{}, "containers.resources.requests.ephemeral-storage": anything{},
+	"initContainers.resources.limits.cpu": anything{}, "initContainers.resources.requests.cpu": anything{},
+	"initContainers.resources.limits.memory": anything{}, "initContainers.resources.requests.memory": anything{},
+	"initContainers.resources.limits.ephemeral-storage":   anything{},
+	"initContainers.resources.requests.ephemeral-storage": anything{},
 }
 
 // absent are the fields whose false the API does not write.

@@ -169,6 +169,22 @@ func TestHarmless(t *testing.T) {
 		"limits": {func(p object) {
 			p["spec"].(object)["initContainers"].([]any)[0].(object)["resources"] = object{"limits": object{"cpu": "1"}}
 		}, ""},
+		"a device of the node's": {func(p object) {
+			p["spec"].(object)["initContainers"].([]any)[0].(object)["resources"] =
+				object{"limits": object{"cpu": "1", "devices.kubevirt.io/kvm": "1"}}
+		}, "initContainers[0].resources"},
+		"an address of its own": {func(p object) {
+			p["metadata"].(object)["annotations"].(object)["cni.projectcalico.org/ipAddrs"] = `["10.0.0.9"]`
+		}, "the annotation cni.projectcalico.org/ipAddrs"},
+		"an address that it was given": {func(p object) {
+			p["metadata"].(object)["annotations"].(object)["cni.projectcalico.org/podIP"] = "10.0.0.9/32"
+		}, ""},
+		"a gateway of others": {func(p object) {
+			p["metadata"].(object)["annotations"].(object)["k8s.ovn.org/routing-namespaces"] = "other"
+		}, "the annotation k8s.ovn.org/routing-namespaces"},
+		"a bandwidth": {func(p object) {
+			p["metadata"].(object)["annotations"].(object)["kubernetes.io/egress-bandwidth"] = "1"
+		}, "the annotation kubernetes.io/egress-bandwidth"},
 		"claims": {func(p object) {
 			p["spec"].(object)["initContainers"].([]any)[0].(object)["resources"] = object{"claims": []any{object{"name": "gpu"}}}
 		}, "initContainers[0].resources"},

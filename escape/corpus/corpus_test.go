@@ -228,3 +228,27 @@ func TestEveryCaseSaysWhatItIs(t *testing.T) {
 		}
 	}
 }
+
+// rootsControl are the cases whose attempts fail outside as well for an ordinary user: what is held of them as one says
+// nothing of a wall. SECURITY.md names them.
+var rootsControl = []string{"FS-23", "PR-06", "PR-24"}
+
+// TestControls: every other case has an attempt that an ordinary user's control makes, a record due, or a look at
+// the host.
+func TestControls(t *testing.T) {
+	text, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := escape.Inside{Base: t.TempDir(), Project: "/nowhere", Outside: "/nowhere", Home: "/nowhere", PID: os.Getpid()}
+	for _, c := range corpus.All() {
+		proves := len(c.Due) > 0 || c.Host != nil || c.Tries != nil &&
+			slices.ContainsFunc(c.Tries(in), func(try escape.Try) bool { return try.Control == escape.ByAnybody })
+		if named := slices.Contains(rootsControl, c.ID); named == proves {
+			t.Errorf("%s: as an ordinary user it proves something: %v, named: %v", c.ID, proves, named)
+		}
+	}
+	if want := "`" + strings.Join(rootsControl, "`, `") + "`"; !strings.Contains(string(text), want) {
+		t.Errorf("SECURITY.md does not name %s", want)
+	}
+}

@@ -39,7 +39,8 @@ func decrypt(out io.Writer, in *os.File, s Sheet, key string) error {
 	text := io.TeeReader(in, sum)
 	plain, err := sealed.Open(text, sealed.Key{Identities: strings.NewReader(key)})
 	if wrong, ok := errors.AsType[*sealed.WrongKey](err); ok {
-		return fmt.Errorf("decrypt the memory of checkpoint %s: %w", s.Checkpoint, wrong)
+		// Its hints are of keys that a person has: this one is the guardian's.
+		return fmt.Errorf("decrypt the memory of checkpoint %s: %s", s.Checkpoint, wrong.Why)
 	}
 	if err == nil {
 		_, err = io.Copy(out, plain)

@@ -116,6 +116,12 @@ func TestEncrypted(t *testing.T) {
 				t.Fatalf("%v, want %q", err, c.says)
 			}
 			if err != nil {
+				if h, ok := errors.AsType[interface {
+					error
+					Hints() []string
+				}](err); ok {
+					t.Errorf("it advises %q, which fork does not take", h.Hints())
+				}
 				return
 			}
 			if got, err := io.ReadAll(io.NewSectionReader(clear.Files[0], 0, 1<<30)); err != nil || !bytes.Equal(got, text) {

@@ -145,7 +145,15 @@ func (d *Driver) RestoreMemory(
 		h.Files = []sandbox.File{{Path: "/bundle/config.json", Data: text, Mode: 0o444}}
 		return d.native.StartHosted(ctx, s, w, h)
 	}
-	return d.goOn(ctx, s, w, i, start)
+	b, err := d.goOn(ctx, s, w, i, start)
+	if err != nil {
+		return nil, err
+	}
+	// The sandbox reads by descriptors of its own. One of a decrypted image keeps all of that in memory.
+	if err := i.Close(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
 }
 
 func (d *Driver) goOn(

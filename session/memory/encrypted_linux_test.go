@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/api"
 	"cloister/session/launch"
 	"cloister/state/sealed"
@@ -172,7 +174,12 @@ func TestPassedEncrypted(t *testing.T) {
 	for _, sheet := range []Sheet{s, s, other} {
 		var got []byte
 		b.Start = func(_ context.Context, o launch.Order, files ...*os.File) (launch.Answer, error) {
-			p := Took(files)
+			fd, err := unix.FcntlInt(files[0].Fd(), unix.F_DUPFD_CLOEXEC, 0) // a shim has its own
+			if err != nil {
+				return launch.Answer{}, err
+			}
+			own := os.NewFile(uintptr(fd), "passed")
+			p := Took([]*os.File{own, files[len(files)-1]})
 			i, err := p.image(dir, sheet)
 			if err != nil {
 				return launch.Answer{}, err
@@ -187,6 +194,9 @@ func TestPassedEncrypted(t *testing.T) {
 			}
 			i.Sound = p.vouches(i, sheet, mine)
 			if err = i.Known(); err == nil {
+				if _, err := own.Stat(); !errors.Is(err, os.ErrClosed) {
+					t.Errorf("what was decrypted is still held, %v", err)
+				}
 				got, err = io.ReadAll(i.Files[0])
 			}
 			return launch.Answer{Name: o.Name}, errors.Join(err, i.Close())

@@ -93,8 +93,19 @@ func (p *Passed) vouches(i *sandbox.Image, s Sheet, digest string) func() error 
 				return &Changed{s.Checkpoint, s.names()[n]}
 			}
 		}
+		if s.Encrypted {
+			return p.close()
+		}
 		return nil
 	})
+}
+
+// close closes the files: what was decrypted is in memory as long as anyone has it open.
+func (p *Passed) close() (err error) {
+	for _, f := range p.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // pass gives what a child is started with: the files of an image that is being compared, and the end of a

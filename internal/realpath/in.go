@@ -32,7 +32,16 @@ func In(root, name string, place func(string) Place) (string, error) {
 		next := path.Join(done, part) // done has no link, so that its ".." is above it
 		kind := place(next)
 		if kind == Other {
-			return path.Join(next, rest), nil
+			whole := path.Join(next, rest)
+			if Inside(whole, next) {
+				return whole, nil
+			}
+			// It leads out again, to where the root may have links.
+			if followed++; followed > links {
+				return "", fmt.Errorf("follow the links of %s: they lead in circles", name)
+			}
+			done, rest = "/", whole
+			continue
 		}
 		if kind == Made || part == "" || part == "." || part == ".." {
 			done = next

@@ -45,6 +45,33 @@ func (s *Sandbox) Pause(ctx context.Context, memory bool) (bool, error) {
 	return true, s.save()
 }
 
+// keepFor is how long after its end a sandbox's files are tried to be kept. What is in them, and what runs beside the
+// program that packs them, may have each attempt fail.
+const keepFor = time.Minute
+
+// notKept is the error of files that did not come to this host.
+type notKept struct{ error }
+
+func (e *notKept) Unwrap() error { return e.error }
+
+// carryWithin bounds what carries the files of a sandbox to or from this host: the program that reads and writes them
+// runs beside a payload, which has it be slow or stops it.
+const carryWithin = 15 * time.Minute
+
+// carrying gives the context of that. The sandbox's end does not wait for it.
+func (s *Sandbox) carrying(ctx context.Context) (_ context.Context, over func()) {
+	ctx, stop := context.WithTimeout(ctx, carryWithin)
+	s.mu.Lock()
+	s.carry = stop
+	s.mu.Unlock()
+	return ctx, func() {
+		stop()
+		s.mu.Lock()
+		s.carry = nil
+		s.mu.Unlock()
+	}
+}
+
 // pauseCold ends the processes. The files are on this host, or are brought to it first.
 func (s *Sandbox) pauseCold(ctx context.Context) error {
 	s.mu.Lock()
@@ -52,8 +79,14 @@ func (s *Sandbox) pauseCold(ctx context.Context) error {
 	s.mu.Unlock()
 	if live != nil {
 		if _, away := live.Driver.(sandbox.Elsewhere); away { // they end with the session
-			if err := pool.Keep(ctx, Home, s.kept(), maxSnapshot, tooMuch()); err != nil {
-				return fmt.Errorf("pause sandbox: %w", err)
+			carry, over := s.carrying(ctx)
+			err := pool.Keep(carry, Home, s.kept(), maxSnapshot, tooMuch())
+			over()
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = &Over{fmt.Sprintf("the files of a sandbox may take %v to the server", carryWithin)}
+			}
+			if err != nil {
+				return fmt.Errorf("pause sandbox: %w", &notKept{err})
 			}
 		}
 	}
@@ -99,7 +132,9 @@ func (s *Sandbox) again(ctx context.Context) error {
 	}
 	p := files.Pool{Start: func(ctx context.Context) (*files.Program, error) { return s.host.helper(ctx, live, "files") }}
 	defer p.Close()
-	if err := p.Give(ctx, Home, s.kept()); err != nil {
+	carry, over := s.carrying(ctx)
+	defer over()
+	if err := p.Give(carry, Home, s.kept()); err != nil {
 		return errors.Join(err, s.halt(ctx)) // it stays paused
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloister/api"
@@ -69,6 +70,8 @@ type Sandbox struct {
 	turn sync.Mutex // begin, pause, resume and end, one after the other
 	file sync.Mutex // the record is written down, one writer at a time
 
+	expiring atomic.Bool // what its maker wanted at its end is on its way
+
 	mu     sync.Mutex
 	record Record
 	live   *Live
@@ -78,6 +81,7 @@ type Sandbox struct {
 	seen   *filerecord.Set // what commands do with files and programs; nil until there is one
 	next   uint32
 	ending bool
+	carry  context.CancelFunc   // ends the carrying of files that a pause or a resume waits for; nil for none
 	ports  map[uint16]time.Time // when requests for a port were recorded last
 }
 
@@ -293,6 +297,11 @@ func (s *Sandbox) leave() {
 func (s *Sandbox) Kill(ctx context.Context) error { return s.end(ctx, "the server was asked to") }
 
 func (s *Sandbox) end(ctx context.Context, why string) error {
+	s.mu.Lock()
+	if s.carry != nil {
+		s.carry()
+	}
+	s.mu.Unlock()
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
@@ -354,15 +363,18 @@ func (s *Sandbox) due(now time.Time) bool {
 
 // expire does at a sandbox's end what its maker wanted.
 func (s *Sandbox) expire(ctx context.Context) error {
-	if !s.due(time.Now()) {
+	if !s.due(time.Now()) || !s.expiring.CompareAndSwap(false, true) {
 		return nil
 	}
+	defer s.expiring.Store(false)
 	if s.Record().AutoPause {
 		_, err := s.Pause(ctx, !s.Record().KeepDisk)
 		if _, no := errors.AsType[*BadRequest](err); no { // a level that holds no processes still
 			_, err = s.Pause(ctx, false)
 		}
-		if _, over := errors.AsType[*Over](err); !over {
+		_, over := errors.AsType[*Over](err)
+		_, lost := errors.AsType[*notKept](err)
+		if !over && !(lost && time.Since(s.Record().End) > keepFor) {
 			return err
 		}
 		s.host.Log.Error("pause a sandbox: it ends", "tenant", s.tenant.Name, "sandbox", s.record.ID, "error", err)

@@ -199,7 +199,7 @@ func metadata(path string) map[string]string {
 	var out map[string]string
 	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
 		key, ours := strings.CutPrefix(name, xattrPrefix)
-		if !ours {
+		if !ours || strings.Contains(key, "=") { // no archive can have it, and no write gave it
 			continue
 		}
 		value := make([]byte, 64<<10)

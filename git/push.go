@@ -185,13 +185,13 @@ func (o *pushing) send(ctx context.Context, p *Push) report {
 	rep := report{unpack: "ok", refused: map[string]string{}}
 	done := pushed(said)
 	var kept []Update
-	for _, u := range p.Updates {
+	for i, u := range p.Updates {
 		word, told := done[u.Ref]
 		switch {
 		case told && word == "":
 			kept = append(kept, u)
 		case told:
-			rep.refused[u.Ref] = word
+			p.Updates[i].Stayed, rep.refused[u.Ref] = true, word
 		case err != nil:
 			rep.refused[u.Ref] = err.Error()
 		default:

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,20 @@ type order struct {
 	Meanwhile            string // a command before the answer
 	Env                  []string
 	Project              bool // Remote is the folder of a session's own project
+	Deaf                 bool // who pushes does not wait for the report
+}
+
+// deaf is the way to one who hears nothing from a moment on.
+type deaf struct {
+	io.Writer
+	now bool
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	if d.now {
+		return 0, io.ErrClosedPipe
+	}
+	return d.Writer.Write(p)
 }
 
 func serve(text string) error {
@@ -62,7 +77,10 @@ func serve(text string) error {
 	if slices.Contains(os.Args, "fetch") {
 		return d.Fetch(ctx, os.Stdin, os.Stdout)
 	}
-	return d.Push(ctx, os.Stdin, os.Stdout, func(ctx context.Context, p *git.Push) error {
+	var came *git.Push
+	out := &deaf{Writer: os.Stdout}
+	err = d.Push(ctx, os.Stdin, out, func(ctx context.Context, p *git.Push) error {
+		came, out.now = p, o.Deaf
 		for _, u := range p.Updates {
 			if u.Fresh > 0 && p.Bytes <= 0 {
 				return fmt.Errorf("%d bytes of objects came", p.Bytes)
@@ -80,6 +98,11 @@ func serve(text string) error {
 		}
 		return err
 	})
+	if came != nil {
+		after, jerr := json.Marshal(came)
+		err = errors.Join(err, jerr, os.WriteFile(o.Seen+".after", after, 0o600))
+	}
+	return err
 }
 
 // hosted is a remote, a depot and a repository that a cloister writes.
@@ -270,6 +293,47 @@ func TestPush(t *testing.T) {
 }
 
 // TestBadObjects: what git of somebody else would trip over does not get out.
+// TestPushThatIsNotHeard: what came to the remote is known to have come though who pushed closed its end before the
+// report, and the push is an error; what the remote refused is known to have stayed.
+func TestPushThatIsNotHeard(t *testing.T) {
+	h := newHosted(t)
+	stayed := func() []bool {
+		t.Helper()
+		var p git.Push
+		text, err := os.ReadFile(h.order.Seen + ".after")
+		if err == nil {
+			err = json.Unmarshal(text, &p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []bool
+		for _, u := range p.Updates {
+			out = append(out, u.Stayed)
+		}
+		return out
+	}
+	second := h.commit("second", "file", "two\n")
+	h.order.Deaf = true
+	out, err := h.push("HEAD:refs/heads/unheard")
+	if err == nil || !strings.Contains(out, "served: ") || h.at("unheard") != second {
+		t.Fatalf("the control: %v, at %s\n%s", err, h.at("unheard"), out)
+	}
+	if got := stayed(); !slices.Equal(got, []bool{false}) {
+		t.Errorf("what came stayed: %v", got)
+	}
+	h.order.Deaf = false
+	h.order.Meanwhile = "git --git-dir=" + filepath.Join(h.dir, "remote.git") + " update-ref refs/heads/main " + second + "^0"
+	h.must("push", "-q", h.order.Remote, second+":refs/heads/other")
+	third := h.commit("third", "file", "three\n")
+	if out, err := h.push("HEAD:refs/heads/main", "HEAD:refs/heads/beside"); err == nil || h.at("beside") != third {
+		t.Fatalf("the control: %v\n%s", err, out)
+	}
+	if got := stayed(); !slices.Equal(got, []bool{true, false}) && !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("of one that was refused and one that came stayed %v", got)
+	}
+}
+
 func TestBadObjects(t *testing.T) {
 	h := newHosted(t)
 	first := h.at("main")

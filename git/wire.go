@@ -97,6 +97,8 @@ type Update struct {
 	Plus, Minus int      // lines
 	// There are the paths of all changed files that are there afterwards, of an update of a project alone.
 	There []string
+	// Stayed says that the remote reported that it did not take this. Without a report it may have it.
+	Stayed bool
 }
 
 // commands are what a client wants of receive-pack.

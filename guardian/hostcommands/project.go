@@ -53,7 +53,7 @@ func (w *gitwork) serveProject(ctx context.Context, verb string) hostexec.Exit {
 			}
 			return err
 		}, false)
-		if came != nil && (err == nil || len(came.Updates) > 1) { // some of several came
+		if came != nil { // whether or not the one who pushed heard of it
 			w.list(ctx, came)
 		}
 		return w.ended(ctx, began, err)
@@ -100,6 +100,9 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 // checked out, and has them shown at the session's end.
 func (w *gitwork) list(ctx context.Context, p *git.Push) {
 	for _, u := range p.Updates {
+		if u.Stayed {
+			continue
+		}
 		for _, at := range u.There {
 			file := u.Branch() + ":" + at // as git show takes it
 			if !workspace.RunsByItself(at) || !w.s.Tally.Brought(file) {

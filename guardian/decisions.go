@@ -16,6 +16,7 @@ import (
 	"cloister/approval"
 	"cloister/audit"
 	"cloister/config"
+	"cloister/guardian/livefiles"
 	"cloister/guardian/sessionctx"
 	"cloister/internal/durable"
 	"cloister/internal/termsafe"
@@ -78,9 +79,20 @@ func (g *guardian) changeSessionRules(ctx context.Context, id string,
 		return err
 	}
 	l.recheck(ctx)
+	l.catchUp()
 	g.review()
 	g.bus.Publish(api.EventDecisions, struct{}{})
 	return nil
+}
+
+// catchUp asks the shim for the statements about files and programs that it was not asked for while the session was
+// allowed nothing.
+func (l *live) catchUp() {
+	l.g.reloading.RLock() // so that no older files come after a reload's
+	defer l.g.reloading.RUnlock()
+	if text := l.refile(livefiles.Of(l.g.policies.Current().Input().Cedar)); text != "" {
+		_ = l.send(api.Frame{Type: api.FrameNotice, Notice: text}) // it is on record
+	}
 }
 
 // storeSessionRules puts them in force once they are recorded, and after the shim has what

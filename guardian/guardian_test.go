@@ -682,6 +682,51 @@ func TestReloadPastOne(t *testing.T) {
 	g.want(t, "other.example", true)
 }
 
+// TestStatementsAfterAClash: a session that was allowed nothing, since its own rules clashed, has the new policy's
+// statements about files as well when its own rules are changed, and not those of before.
+func TestStatementsAfterAClash(t *testing.T) {
+	root := home(t, twoNames)
+	serve(t, root, nil)
+	c := dial(t, root)
+	own := `@id("mine") forbid (principal, action == Action::"NetworkConnect", resource in Host::"none.example");`
+	clashes := request("clashes")
+	clashes.Narrow = []api.CedarFile{{Name: "own.cedar", Text: own}}
+	one := openSession(t, c, clashes)
+	arm(t, one, newGate(t))
+	policies := filepath.Join(root, "config", "policy")
+	text := own + `forbid (principal, action == Action::"FileOpen", resource == File::"/etc/secret");`
+	if err := errors.Join(os.MkdirAll(policies, 0o700), os.WriteFile(filepath.Join(policies, "all.cedar"), []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 2)
+	go func() {
+		for {
+			select {
+			case f := <-one.Files():
+				asked <- fmt.Sprint(f.Cedar)
+				one.Applied(api.Applied{Number: f.Number})
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	answer, err := c.Reload(t.Context())
+	if err != nil || !strings.Contains(strings.Join(answer.Notices, "\n"), "clashes is allowed nothing") {
+		t.Fatalf("the control: reload %+v, %v", answer, err)
+	}
+	if err := c.NarrowSession(t.Context(), "clashes", api.SessionNarrow{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case text := <-asked:
+		if !strings.Contains(text, "/etc/secret") {
+			t.Errorf("its shim was asked for %s", text)
+		}
+	case <-time.After(2 * time.Second):
+		t.Error("its shim keeps the statements about files of before, though its policy is the new one")
+	}
+}
+
 // TestRefusesToStart: one clear line, and nothing that answers.
 func TestRefusesToStart(t *testing.T) {
 	for name, tc := range map[string]struct {

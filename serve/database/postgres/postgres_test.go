@@ -25,6 +25,7 @@ func TestDatabase(t *testing.T) {
 	for name, f := range map[string]func(*testing.T, *needs.Postgres, string){
 		"leases": leases, "limits": limits, "migrations": migrations, "newer": newer, "readonly": readOnly, "rows": rows,
 		"clock": clock, "registers": registers, "remainder": remainder,
+		"struck": struck,
 	} {
 		address := p.Database(name)
 		t.Run(name, func(t *testing.T) { f(t, p, address) })
@@ -290,6 +291,36 @@ func limits(t *testing.T, _ *needs.Postgres, address string) {
 	}
 	if err := b.Enter(t.Context(), list[0], id(60), "x"); !errors.Is(err, tenants.ErrMissing) {
 		t.Errorf("one that was removed, whose name another has: %v", err)
+	}
+}
+
+// struck: a snapshot that is removed and struck while another one begins is none that it may use. The lock has the
+// beginning wait at its insert, as a busy server would.
+func struck(t *testing.T, p *needs.Postgres, address string) {
+	a := connect(t, address, "a", time.Minute)
+	_, list := register(t, a, 7, "acme")
+	snap := func(id string) database.Snap {
+		return database.Snap{ID: id, Tenant: "acme", Since: list[0].Created, Created: time.Now(), Key: "k"}
+	}
+	had, next := snap("snapaaaaaaaaaaaaaaaa"), snap("snapbbbbbbbbbbbbbbbb")
+	_, err := a.BeginSnapshot(t.Context(), had, 4)
+	if err = errors.Join(err, a.KeepSnapshot(t.Context(), had)); err != nil {
+		t.Fatal(err)
+	}
+	now, err := a.Snapshots(t.Context(), list[0])
+	if err != nil || len(now.Snaps) != 1 {
+		t.Fatalf("the control: %+v, %v", now, err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		p.Do("struck", `begin; lock table cloister_snapshots in share mode; select pg_sleep(2);
+			update cloister_snapshots set state = 'removed'; delete from cloister_snapshots where state = 'removed'; commit`)
+	})
+	time.Sleep(time.Second)
+	begun, err := a.BeginSnapshot(t.Context(), next, 4)
+	wg.Wait()
+	if err != nil || len(begun.Snaps) > 0 {
+		t.Errorf("it may use %+v, whose objects are removed: %v", begun.Snaps, err)
 	}
 }
 

@@ -35,6 +35,10 @@ func (m *methods) BeginSnapshot(in database.SnapWrite, out *database.Snaps) erro
 		if n >= limits.Snapshots {
 			return because(database.IsOver, "the tenant has %d snapshots, which is its limit", n)
 		}
+		// What is about to be used is not struck meanwhile (SettleSnapshots), which the row itself says only from its commit.
+		if _, err := tx.ExecContext(ctx, "lock table cloister_snapshots in row exclusive mode"); err != nil {
+			return err
+		}
 		near := ` where tenant = $1 and since = $2 and key = $3 and state = 'kept' order by created desc, id limit $4`
 		if err := snaps(ctx, tx, out, columnsOfSnaps+near, in.Tenant, in.Since, in.Key, in.Near); err != nil {
 			return err

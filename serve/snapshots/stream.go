@@ -64,6 +64,7 @@ type reader struct {
 	all  sync.WaitGroup
 	have []byte
 	err  error
+	over error // of the end of next: io.EOF when all of it was sent
 }
 
 // piece is a chunk's bytes.
@@ -80,11 +81,13 @@ func newReader(ctx context.Context, b Bucket, seal *sealer, m *manifest, err err
 	}
 	r.all.Go(func() {
 		defer close(r.next)
+		r.over = io.EOF
 		for _, one := range m.Chunks {
 			slot := make(chan piece, 1)
 			select {
 			case r.next <- slot:
 			case <-ctx.Done():
+				r.over = context.Cause(ctx)
 				return
 			}
 			r.all.Go(func() {
@@ -113,7 +116,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 		slot, more := <-r.next
 		if !more {
-			r.err = io.EOF
+			r.err = r.over
 			continue
 		}
 		got := <-slot

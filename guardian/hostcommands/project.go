@@ -103,16 +103,31 @@ func (w *gitwork) list(ctx context.Context, p *git.Push) {
 		if u.Stayed {
 			continue
 		}
+		more, one := 0, ""
 		for _, at := range u.There {
-			file := u.Branch() + ":" + at // as git show takes it
-			if !workspace.RunsByItself(at) || !w.s.Tally.Brought(file) {
+			if !workspace.RunsByItself(at) {
 				continue
 			}
-			e := w.s.event(audit.AutorunChanged, "bring")
-			e.Resource = file
-			w.s.Record(context.WithoutCancel(ctx), e)
+			file := u.Branch() + ":" + at // as git show takes it
+			first, counted := w.s.Tally.Brought(file)
+			if counted {
+				more, one = more+1, file
+			}
+			if first {
+				w.brings(ctx, file, "")
+			}
+		}
+		if more > 0 { // a payload that brings many hides none: the person looks at the branch
+			w.brings(ctx, one, fmt.Sprintf("and %d further files of this push on %s", more-1, u.Branch()))
 		}
 	}
+}
+
+// brings records one of them.
+func (w *gitwork) brings(ctx context.Context, file, why string) {
+	e := w.s.event(audit.AutorunChanged, "bring")
+	e.Resource, e.Reason = file, why
+	w.s.Record(context.WithoutCancel(ctx), e)
 }
 
 // passes records what is about to pass between the session and its project.

@@ -69,21 +69,21 @@ func New(before api.SessionSummary) *Tally {
 }
 
 // Brought takes a file that came back on a branch, as BRANCH:PATH, and reports whether the summary names it now for the
-// first time.
-func (t *Tally) Brought(file string) bool {
+// first time; more says that it names so many already that it only counts this one.
+func (t *Tally) Brought(file string) (first, more bool) {
 	cut(&file)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if slices.Contains(t.sum.Brought, file) {
-		return false
+		return false, false
 	}
 	defer t.Mark()
 	if len(t.sum.Brought) == maxBrought {
 		t.sum.MoreBrought++
-		return false
+		return false, true
 	}
 	t.sum.Brought = append(t.sum.Brought, file)
-	return true
+	return true, false
 }
 
 // Allowed counts what passed to a host; "" for what went to none.

@@ -11,8 +11,10 @@ import (
 	"cloister/git"
 	"cloister/guardian/court"
 	"cloister/hostexec"
+	"cloister/internal/termsafe"
 	"cloister/policy"
 	"cloister/workspace"
+	"cloister/workspace/obeyed"
 )
 
 // ruleProject is what the record has as the rule of what passes between a session and its own project.
@@ -99,13 +101,18 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 // list records the files among those that came back which programs of the host run or obey once a person has them
 // checked out, and has them shown at the session's end.
 func (w *gitwork) list(ctx context.Context, p *git.Push) {
+	runs, err := obeyed.In(w.s.Info.Project)
+	if err != nil { // what the project's own configuration names is not known
+		runs = workspace.RunsByItself
+		w.brings(ctx, "", termsafe.Clip(termsafe.Text(err.Error()), 1000))
+	}
 	for _, u := range p.Updates {
 		if u.Stayed {
 			continue
 		}
 		more, one := 0, ""
 		for _, at := range u.There {
-			if !workspace.RunsByItself(at) {
+			if !runs(at) {
 				continue
 			}
 			file := u.Branch() + ":" + at // as git show takes it

@@ -90,13 +90,21 @@ func (s *Sandbox) pauseCold(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.halt(ctx); err != nil {
-		return err
+	// It is paused before it is stopped: of a server that is killed in between its files are the next one's.
+	state := func(to State, cold bool) error {
+		s.mu.Lock()
+		s.record.State, s.record.Cold = to, cold
+		s.mu.Unlock()
+		return s.save()
 	}
-	s.mu.Lock()
-	s.record.State, s.record.Cold = Paused, true
-	s.mu.Unlock()
-	return s.save()
+	err := state(Paused, true)
+	if err == nil {
+		err = s.halt(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, state(Running, false))
+	}
+	return nil
 }
 
 // halt ends the session of the sandbox.
@@ -121,6 +129,14 @@ func (s *Sandbox) kept() string { return filepath.Join(s.dir(), "files.tar") }
 
 // again begins a session with the files that the sandbox had.
 func (s *Sandbox) again(ctx context.Context) error {
+	s.mu.Lock()
+	halfway := s.live != nil
+	s.mu.Unlock()
+	if halfway { // a server that was killed had begun one, or had not stopped it yet
+		if err := s.halt(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}

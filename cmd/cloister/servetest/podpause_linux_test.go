@@ -54,6 +54,33 @@ func TestPodPause(t *testing.T) {
 	s.kill()
 	s.start()
 	resumed()
+
+	// So does one that is killed in the midst of a resume: a session runs, and what is written down is that it is paused.
+	if a := s.api("acme", "POST", pause, `{"memory":false}`); a.status != http.StatusNoContent {
+		t.Fatalf("once more: %d %s", a.status, a.body)
+	}
+	at := filepath.Join(s.dir, "d/cloister/serve/t/acme/sandboxes", b.id)
+	was := map[string][]byte{"record.json": nil, "files.tar": nil}
+	for name := range was {
+		text, err := os.ReadFile(filepath.Join(at, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		was[name] = text
+	}
+	resumed()
+	s.kill()
+	for name, text := range was {
+		if err := os.WriteFile(filepath.Join(at, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	if a := s.api("acme", "POST", "/v2/sandboxes/"+b.id+"/connect", `{"timeout":120}`); a.status != http.StatusCreated {
+		t.Errorf("a resume after a half one: %d %s", a.status, a.body)
+	} else if got := b.output("cat /home/user/dir/file"); got != "content" {
+		t.Errorf("after a half resume: %q", got)
+	}
 	s.api("acme", "DELETE", "/sandboxes/"+b.id, "")
 
 	b = s.create("acme", `{"templateID":"base","timeout":120,"autoPause":true}`)

@@ -657,7 +657,7 @@ func TestReloadPastOne(t *testing.T) {
 		t.Fatalf("reload %+v, %v", answer, err)
 	}
 	told := answer.Notices[len(answer.Notices)-1]
-	if !strings.Contains(told, "clashes is allowed nothing until its own rules or the policy are changed: ") || !strings.Contains(told, `the name "mine" is that of another`) {
+	if !strings.Contains(told, "clashes may reach nothing until its own rules or the policy are changed") || !strings.Contains(told, `the name "mine" is that of another`) {
 		t.Errorf("told %q", told)
 	}
 	if text := <-one.Notices(); text != told {
@@ -711,7 +711,7 @@ func TestStatementsAfterAClash(t *testing.T) {
 		}
 	}()
 	answer, err := c.Reload(t.Context())
-	if err != nil || !strings.Contains(strings.Join(answer.Notices, "\n"), "clashes is allowed nothing") {
+	if err != nil || !strings.Contains(strings.Join(answer.Notices, "\n"), "clashes may reach nothing") {
 		t.Fatalf("the control: reload %+v, %v", answer, err)
 	}
 	if err := c.NarrowSession(t.Context(), "clashes", api.SessionNarrow{}); err != nil {

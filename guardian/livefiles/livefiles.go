@@ -88,11 +88,11 @@ func (s *Session) Ask(
 	return fmt.Sprintf("%s keeps the statements about files and programs that it has: %s", c.Info.Name, a.Reason)
 }
 
-// Closed tells a session that it is allowed nothing, since its own rules and the policy do not go together, and gives
+// Closed tells a session that it may reach nothing, since its own rules and the policy do not go together, and gives
 // what a person has to know of it.
 func Closed(c *sessionctx.Context, send func(api.Frame) error, why error) string {
-	text := fmt.Sprintf("%s is allowed nothing until its own rules or the policy are changed: %s",
-		c.Info.Name, strings.ReplaceAll(why.Error(), "\n", "; "))
+	text := fmt.Sprintf("%s may reach nothing until its own rules or the policy are changed, "+
+		"and keeps its statements about files and programs: %s", c.Info.Name, strings.ReplaceAll(why.Error(), "\n", "; "))
 	_ = send(api.Frame{Type: api.FrameNotice, Notice: text}) // it is on record
 	return text
 }

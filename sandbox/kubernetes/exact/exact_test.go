@@ -224,3 +224,25 @@ func FuzzDiffers(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, asked, has []byte) { _, _ = exact.Differs(asked, has, ours, o) })
 }
+
+// TestDeviceOfNoLimits: a session without limits asks for no resources, and may be given those of a LimitRange alone.
+func TestDeviceOfNoLimits(t *testing.T) {
+	text, has, o := seen(t)
+	asked, pod := decode(t, text), decode(t, has)
+	agent := func(p object) object { return p["spec"].(object)["containers"].([]any)[0].(object) }
+	delete(agent(asked), "resources")
+	text, err := json.Marshal(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, differ := range map[string]string{
+		"cpu": "", "memory": "", "ephemeral-storage": "",
+		"devices.kubevirt.io/kvm": "containers[0].resources", "nvidia.com/gpu": "containers[0].resources",
+		"hugepages-2Mi": "containers[0].resources",
+	} {
+		agent(pod)["resources"] = object{"limits": object{name: "1"}, "requests": object{name: "1"}}
+		if d := differs(t, text, pod, o); d != differ {
+			t.Errorf("%s: %q, want %q", name, d, differ)
+		}
+	}
+}

@@ -547,6 +547,7 @@ func failing(t *testing.T, w *world) {
 	one := a.keep(t, acme, "", text)
 	before := w.bucket.copy()
 	sick := errors.New("507 insufficient storage")
+	giveUp := func() {}
 	for what, f := range map[string]func(ctx context.Context, op, name string) error{
 		"full": func(_ context.Context, op, _ string) error { return map[bool]error{true: sick}[op == "put"] },
 		"full at last": func(_ context.Context, op, name string) error {
@@ -557,18 +558,15 @@ func failing(t *testing.T, w *world) {
 			if op != "put" {
 				return nil
 			}
+			giveUp() // whoever waits for it
 			<-ctx.Done()
 			return ctx.Err()
 		},
 	} {
-		w.bucket.mu.Lock()
-		w.bucket.before = f
-		w.bucket.mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if what == "slow" {
-			cancel()
-			ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
-		}
+		w.bucket.mu.Lock()
+		w.bucket.before, giveUp = f, cancel
+		w.bucket.mu.Unlock()
 		_, err := a.tryKeep(ctx, acme, "", random(10, 6<<20))
 		cancel()
 		var away *snapshots.Away

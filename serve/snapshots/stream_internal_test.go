@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"testing"
-	"time"
 
 	"cloister/serve/tenants"
 )
@@ -41,9 +40,7 @@ func TestGivenUpIsNoEnd(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	r := newReader(ctx, bucket, seal, m, nil)
-	time.Sleep(50 * time.Millisecond) // what is fetched ahead has come
 	stop()
-	time.Sleep(50 * time.Millisecond)
 	got, err := io.ReadAll(r)
 	if err == nil {
 		t.Errorf("%d of %d bytes are taken for all", len(got), len(all))

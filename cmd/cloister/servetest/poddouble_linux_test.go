@@ -99,7 +99,9 @@ func atHome() error {
 		return err
 	}
 	words := append([]string{"unshare", flags, "sh", "-ec",
-		`mount -t tmpfs home /home; mkdir /home/user; mount --bind "$0" /home/user; exec "$@"`, home}, os.Args...)
+		`mount -t tmpfs host /mnt; mkdir /mnt/home; mount --rbind /home /mnt/home; mount -t tmpfs home /home
+		for of in /mnt/home/*; do mkdir "/home/${of##*/}"; mount --rbind "$of" "/home/${of##*/}"; done
+		mkdir -p /home/user; mount --bind "$0" /home/user; exec "$@"`, home}, os.Args...)
 	return syscall.Exec("/usr/bin/unshare", words, append(os.Environ(), "CLOISTER_TEST_HOME=1"))
 }
 

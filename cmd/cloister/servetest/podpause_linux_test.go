@@ -32,9 +32,7 @@ func TestPodPause(t *testing.T) {
 	}
 	resumed := func() {
 		t.Helper()
-		if len(c.hosts()) != 0 {
-			t.Errorf("paused are the pods %v", c.hosts())
-		}
+		s.until("the pod of what is paused is gone", func() bool { return len(c.hosts()) == 0 })
 		if a := s.api("acme", "POST", "/v2/sandboxes/"+b.id+"/connect", `{"timeout":120}`); a.status != http.StatusCreated {
 			t.Fatalf("resume: %d %s", a.status, a.body)
 		}

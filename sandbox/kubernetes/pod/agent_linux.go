@@ -168,6 +168,10 @@ func ended(pid int) (int, error) {
 // another command of the cloister. Where there is no Landlock the filter refuses all tracing.
 func restrict() error {
 	runtime.LockOSThread() // it ends with the goroutine
+	// A pod has it by the runtime; without it neither domain nor filter is to be had.
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("refuse new privileges: %w", err)
+	}
 	// This process is of the same domain, and its other threads have no filter: nothing may steer them by ptrace.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide memory: %w", err)

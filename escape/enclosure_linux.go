@@ -111,6 +111,7 @@ func (c Column) By() []string {
 		return []string{"user"}
 	case Pod: // the node is of namespaces that root made, and so is who starts pods beside it
 		return []string{"root"}
+	case Native, WithImage, Docker, GVisor, MicroVM:
 	}
 	return []string{"root", "user"}
 }

@@ -60,7 +60,7 @@ func TestSaverKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := exec.Command(os.Args[0], "-test.run=^TestSaverKilled$")
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSaverKilled$")
 		c.Env = append(os.Environ(), saverOf+"="+string(text))
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()

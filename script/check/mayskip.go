@@ -16,7 +16,7 @@ type skip struct {
 // maySkips are all of them: here every need is met, and a skip proves nothing.
 var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
-	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools|ReseedIsWhatDiffers)`, "the part gvisor builds its program, which takes minutes"},
+	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools|ReseedIsWhatDiffers|SaverKilled)`, "the part gvisor builds its program, which takes minutes"},
 	{"root user", `cloister/sandbox/microvm\.Test(Machine|Conformance|Without).*`, "the part microvm boots machines, emulated"},
 	{"root user", `cloister/cmd/cloister/machinetest\.Test.*`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestGVisor(Stories|Memory)`, "the same"},

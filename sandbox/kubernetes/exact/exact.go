@@ -109,8 +109,9 @@ var added = map[string]any{
 	// Of a LimitRange. A device of the node's is none of them: a limit by its name has it in the container.
 	"containers.resources.limits.cpu": anything{}, "containers.resources.requests.cpu": anything{},
 	"containers.resources.limits.memory": anything{}, "containers.resources.requests.memory": anything{},
-	"containers.resources.limits.ephemeral-storage": anything{}, "containers.resources.requests.ephemeral-storage": anything{},
-	"initContainers.resources.limits.cpu": anything{}, "initContainers.resources.requests.cpu": anything{},
+	"containers.resources.limits.ephemeral-storage":   anything{},
+	"containers.resources.requests.ephemeral-storage": anything{},
+	"initContainers.resources.limits.cpu":             anything{}, "initContainers.resources.requests.cpu": anything{},
 	"initContainers.resources.limits.memory": anything{}, "initContainers.resources.requests.memory": anything{},
 	"initContainers.resources.limits.ephemeral-storage":   anything{},
 	"initContainers.resources.requests.ephemeral-storage": anything{},

@@ -316,7 +316,7 @@ func struck(t *testing.T, p *needs.Postgres, address string) {
 		p.Do("struck", `begin; lock table cloister_snapshots in share mode; select pg_sleep(2);
 			update cloister_snapshots set state = 'removed'; delete from cloister_snapshots where state = 'removed'; commit`)
 	})
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	begun, err := a.BeginSnapshot(t.Context(), next, 4)
 	wg.Wait()
 	if err != nil || len(begun.Snaps) > 0 {

@@ -137,6 +137,6 @@ func (r *runner) kernel() (string, bool) {
 			words: []string{"go", "run", "./cmd/cloister", "setup", "gvisor"}}); err != nil {
 			return err
 		}
-		return os.Chmod(filepath.Dir(kernel), 0o755) // the ordinary user runs it too
+		return errors.Join(os.Chmod(data, 0o755), os.Chmod(filepath.Dir(kernel), 0o755)) // the ordinary user runs it too
 	})
 }

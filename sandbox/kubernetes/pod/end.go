@@ -44,10 +44,16 @@ func (e *End) Code() (code int, come bool) { return e.code, e.come }
 // longest is a status in digits, with its newline as a terminal writes it.
 const longest = 5
 
+// ofKubectl begins what kubectl says of a command whose container was ended before kubectl had heard of its end.
+var ofKubectl = []byte("command terminated with exit code ")
+
 // Write passes on all but the end.
 func (e *End) Write(p []byte) (int, error) {
 	e.held = append(e.held, p...)
 	for len(e.held) > 0 {
+		if e.come {
+			return len(p), e.after()
+		}
 		at := bytes.IndexByte(e.held, 0)
 		if at < 0 {
 			at = len(e.held)
@@ -76,12 +82,25 @@ func (e *End) Write(p []byte) (int, error) {
 			}
 			continue
 		}
-		if !e.come {
-			close(e.came)
-		}
+		close(e.came)
 		e.code, e.come, e.held = code, true, rest[line+1:]
 	}
 	return len(p), nil
+}
+
+// after passes on the whole lines that came after the end, but for kubectl's of it.
+func (e *End) after() error {
+	for {
+		line := bytes.IndexByte(e.held, '\n')
+		if line < 0 {
+			return nil
+		}
+		if bytes.HasPrefix(e.held, ofKubectl) {
+			e.held = e.held[line+1:]
+		} else if err := e.pass(line + 1); err != nil {
+			return err
+		}
+	}
 }
 
 func (e *End) pass(n int) error {

@@ -18,6 +18,7 @@ func TestEnd(t *testing.T) {
 		{"words\n", "words\n", -1, false},
 		{"words\n\x00cloister-end me 7\n", "words\n", 7, true},
 		{"\x00cloister-end me 255\nerror: of kubectl\n", "error: of kubectl\n", 255, true},
+		{"\x00cloister-end me 0\ncommand terminated with exit code 137\nlater\n", "later\n", 0, true},
 		{"a\x00b\x00\x00cloister-end me 0\n", "a\x00b\x00", 0, true},
 		{"\x00cloister-end you 0\n", "\x00cloister-end you 0\n", -1, false},
 		{"\x00cloister-end me 256\n", "\x00cloister-end me 256\n", -1, false},

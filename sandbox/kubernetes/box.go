@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"cloister/sandbox"
 	"cloister/sandbox/kubernetes/pod"
 )
@@ -56,7 +58,15 @@ func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w s
 func (d *Driver) run(ctx context.Context, name string, s sandbox.Spec, w sandbox.Wiring, o *owned) (*box, error) {
 	b := &box{ctx: context.WithoutCancel(ctx), d: d, pod: name, id: strings.ToLower(rand.Text()), own: o,
 		done: make(chan struct{})}
-	text, err := json.Marshal(pod.Run{ID: b.id, Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), Processes: s.Limits.Pids})
+	what := pod.Run{ID: b.id, Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), Processes: s.Limits.Pids}
+	if terminal(w) {
+		columns, rows, err := term.GetSize(int(w.Stdin.Fd()))
+		if err != nil {
+			return nil, fmt.Errorf("ask for the terminal's size: %w", err)
+		}
+		what.Columns, what.Rows = uint16(columns), uint16(rows) // which the kernel has in 16 bits
+	}
+	text, err := json.Marshal(what)
 	if err != nil {
 		return nil, err
 	}

@@ -116,6 +116,11 @@ func (r Run) run(ctx context.Context) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.SysProcAttr.Foreground = term.IsTerminal(0) // its group is the one that is typed to
+	if term.IsTerminal(0) && r.Rows > 0 {
+		if err := unix.IoctlSetWinsize(0, unix.TIOCSWINSZ, &unix.Winsize{Row: r.Rows, Col: r.Columns}); err != nil {
+			return 0, fmt.Errorf("set the terminal's size: %w", err)
+		}
+	}
 	if err := restrict(); err != nil {
 		return 0, err
 	}

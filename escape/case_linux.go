@@ -2,6 +2,7 @@ package escape
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 )
@@ -93,6 +94,14 @@ type Finding struct {
 	Held   bool
 	Detail string
 }
+
+// Found is a finding with what was seen.
+func Found(name string, held bool, format string, args ...any) Finding {
+	return Finding{Name: name, Held: held, Detail: fmt.Sprintf(format, args...)}
+}
+
+// NoHost is a finding of a look that could not be made.
+func NoHost(name string, err error) []Finding { return []Finding{{Name: name, Detail: err.Error()}} }
 
 // Inside is what an attempt knows of the host: as much as the most patient
 // attacker, who knows every path and number.

@@ -99,6 +99,16 @@ func (w *World) accepted(words []string) []string {
 	return words
 }
 
+// Outcome runs a command in a cloister and gives what came of it, an error too.
+func (w *World) Outcome(flags []string, argv ...string) Result {
+	res, err := w.Run(flags, argv...)
+	if err != nil {
+		res.Stderr += err.Error()
+		res.Status = -1
+	}
+	return res
+}
+
 // Run runs a command in a cloister of the project.
 func (w *World) Run(flags []string, argv ...string) (Result, error) {
 	return w.Exec(w.Cloister, w.running(flags, argv)...)

@@ -24,7 +24,7 @@ func af02() escape.Case {
 			defer clean(home)
 			marks := r.base + "/ran"
 			if err := os.Mkdir(marks, 0o777); err != nil {
-				return noHost("make a folder for marks", err)
+				return escape.NoHost("make a folder for marks", err)
 			}
 			r.host(newRepository + "; mkdir -p " + home + "/bin; printf '#!/bin/sh\\ngit --version; gzip --version\\n' >" + home + "/bin/tool; " +
 				"printf '#!/bin/sh\\ncat >/dev/null; gzip --version\\n' >" + home + "/bin/anchor; chmod 755 " + home + "/bin/*")

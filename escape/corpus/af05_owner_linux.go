@@ -28,7 +28,7 @@ func af05() escape.Case {
 				// A user can give nothing away: what belongs to another one is root's folder around.
 				mine := shared05 + "/.git"
 				if exists(mine) {
-					return noHost("look", errTaken)
+					return escape.NoHost("look", errTaken)
 				}
 				defer clean(mine, shared05+"/af05")
 				r.host("mkdir " + shared05 + "/af05; git init -q " + shared05)

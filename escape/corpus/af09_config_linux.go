@@ -15,7 +15,7 @@ func af09() escape.Case {
 			r.host(newRepository + "; mkdir byxdg byenv byglobal bybranch bytemplate; git init -q --bare remote.git; git config remote.r.url remote.git;" +
 				"git config 'includeIf.onbranch:other.path' ../cond.inc; printf '[core]\\n\\thooksPath = bybranch\\n' >cond.inc")
 			if err := os.MkdirAll(r.base+"/config/git", 0o755); err != nil {
-				return noHost("make a folder", err)
+				return escape.NoHost("make a folder", err)
 			}
 			_ = os.WriteFile(r.base+"/config/git/config", []byte("[core]\n\thooksPath = byxdg\n[init]\n\ttemplateDir = "+r.project+"/bytemplate\n"), 0o600)
 			_ = os.WriteFile(r.base+"/global", []byte("[core]\n\thooksPath = byglobal\n"), 0o600)

@@ -29,7 +29,7 @@ func af16c() escape.Case {
 			defer clean(ready)
 			defer clean(over)
 			inside := make(chan escape.Result, 1)
-			go func() { inside <- outcome(w, []string{"--expose", w.Self}, w.Self, "witness", ready, over) }()
+			go func() { inside <- w.Outcome([]string{"--expose", w.Self}, w.Self, "witness", ready, over) }()
 			begun := w.Until(patient, func() bool { return exists(ready) })
 			host := func(script string) escape.Result {
 				res, err := w.Exec("sh", "-c", script)

@@ -29,12 +29,12 @@ func af18() escape.Case {
 			for _, name := range names {
 				path := filepath.Join(r.project, name)
 				if err := errors.Join(os.CopyFS(path, os.DirFS(outside)), os.Symlink(outside, path+"-away")); err != nil {
-					return noHost("lay the folders", err)
+					return escape.NoHost("lay the folders", err)
 				}
 			}
 			seen, err := opens(outside)
 			if err != nil {
-				return noHost("watch the folder outside", err)
+				return escape.NoHost("watch the folder outside", err)
 			}
 			defer unix.Close(seen)
 			begun, swaps := 0, 0

@@ -29,7 +29,7 @@ func bk12() escape.Case {
 			for abi := range 8 {
 				w.Extra["CLOISTER_LANDLOCK_ABI"] = strconv.Itoa(abi)
 				if abi < 5 {
-					res := outcome(w, nil, "touch", "ran-bk12")
+					res := w.Outcome(nil, "touch", "ran-bk12")
 					out = append(out, found("ABI "+strconv.Itoa(abi)+" is refused by name", res.Status == 125 && strings.Contains(res.Stderr, "Landlock") && strings.Contains(res.Stderr, "hint:") && !exists(w.Project+"/ran-bk12"), "status %d: %s", res.Status, res.Stderr))
 					continue
 				}
@@ -45,7 +45,7 @@ func held12(w *escape.World, abi int) []escape.Finding {
 	cases := []escape.Case{fs01(), fs01a(), fs02(), fs03(), fs04(), fs07(), fs08(), fs23(), fs27(), nw08(), nw09(), nw10(), pr03()}
 	res, err := w.Try(nil, cases)
 	if err != nil {
-		return noHost("run with ABI "+strconv.Itoa(abi), err)
+		return escape.NoHost("run with ABI "+strconv.Itoa(abi), err)
 	}
 	answers, other := escape.ReadAnswers(res.Stdout)
 	var out []escape.Finding

@@ -31,17 +31,17 @@ func bk14() escape.Case {
 				if name == "" {
 					flags = []string{"--accept", "residue:everything"}
 				}
-				res := outcome(w, flags, "touch", mark)
+				res := w.Outcome(flags, "touch", mark)
 				out = append(out, found(strings.Join(flags, " ")+" is refused", (res.Status == 2 || res.Status == 125) && !exists(mark), "status %d: %s", res.Status, res.Stderr))
 			}
 			if w.Kind.Column() == escape.Docker {
 				// Layers are left out in the native driver alone; here the engine can be.
 				engine := w.Env["DOCKER_HOST"]
 				w.Env["DOCKER_HOST"] = "unix://" + w.Base + "/no-engine"
-				res := outcome(w, nil, "touch", mark)
+				res := w.Outcome(nil, "touch", mark)
 				w.Env["DOCKER_HOST"] = engine
 				out = append(out, found("without an engine nothing else is taken instead", res.Status == 125 && strings.Contains(res.Stderr, "no engine") && !exists(mark), "status %d: %s", res.Status, res.Stderr))
-				res = outcome(w, nil, "touch", mark)
+				res = w.Outcome(nil, "touch", mark)
 				return append(out, found("control: with it the command runs", res.Status == 0 && exists(mark), "status %d: %s", res.Status, res.Stderr))
 			}
 			if w.Off == "" {
@@ -54,10 +54,10 @@ func bk14() escape.Case {
 				layer := string(left)
 				w.Extra = maps.Clone(extra)
 				w.Extra["CLOISTER_LAYER_OFF"], w.Extra["CLOISTER_LAYER_PROBE"] = layer, "1"
-				res := outcome(w, nil, "touch", mark)
+				res := w.Outcome(nil, "touch", mark)
 				out = append(out, found("without "+layer+" the probe ends the start", res.Status == 125 && strings.Contains(res.Stderr, "probe: ") && !exists(mark), "status %d: %s", res.Status, res.Stderr))
 				delete(w.Extra, "CLOISTER_LAYER_PROBE")
-				res = outcome(w, nil, "true")
+				res = w.Outcome(nil, "true")
 				out = append(out, found("control: with the probe of "+layer+" off it starts", res.Status == 0, "status %d: %s", res.Status, res.Stderr))
 			}
 			return out

@@ -17,11 +17,11 @@ func bk14a() escape.Case {
 			}
 			ordinary, err := os.ReadFile(w.Cloister)
 			if err != nil {
-				return noHost("read the ordinary build", err)
+				return escape.NoHost("read the ordinary build", err)
 			}
 			test, err := os.ReadFile(w.Off)
 			if err != nil {
-				return noHost("read the test build", err)
+				return escape.NoHost("read the test build", err)
 			}
 			var out []escape.Finding
 			for _, name := range []string{"CLOISTER_LAYER_OFF", "CLOISTER_LAYER_PROBE", "CLOISTER_LANDLOCK_ABI"} {
@@ -34,7 +34,7 @@ func bk14a() escape.Case {
 			for _, left := range escape.Layers() {
 				layer := string(left)
 				w.Extra["CLOISTER_LAYER_OFF"] = layer
-				res := outcome(w, nil, "sh", "-c", look, w.Outside)
+				res := w.Outcome(nil, "sh", "-c", look, w.Outside)
 				out = append(out, found("it does not obey "+layer, res.Stdout == "3\n", "status %d: %s%s", res.Status, res.Stdout, res.Stderr))
 			}
 			delete(w.Extra, "CLOISTER_LAYER_OFF")

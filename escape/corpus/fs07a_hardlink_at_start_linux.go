@@ -13,14 +13,14 @@ func fs07a() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			link := w.Project + "/linked"
 			if err := os.Link(w.Outside+"/canary", link); err != nil {
-				return noHost("make a hard link", err)
+				return escape.NoHost("make a hard link", err)
 			}
 			defer os.Remove(link)
-			with := outcome(w, nil, "true")
+			with := w.Outcome(nil, "true")
 			if err := os.Remove(link); err != nil {
-				return noHost("remove the link", err)
+				return escape.NoHost("remove the link", err)
 			}
-			without := outcome(w, nil, "true")
+			without := w.Outcome(nil, "true")
 			return []escape.Finding{
 				found("the person is told of it", len(unwanted(with.Stderr, "hard link", "linked")) > 0, "status %d: %s", with.Status, with.Stderr),
 				found("control: without it nothing is told", len(unwanted(without.Stderr, "hard link")) == 0, "%s", without.Stderr),

@@ -56,10 +56,10 @@ func fs09() escape.Case {
 			quiet := !exists(mark)
 			hook := w.Project + "/.git/hooks/pre-commit"
 			if err := w.Write(hook, plantedHook); err != nil {
-				return noHost("plant the control", err)
+				return escape.NoHost("plant the control", err)
 			}
 			if err := os.Chmod(hook, 0o755); err != nil {
-				return noHost("plant the control", err)
+				return escape.NoHost("plant the control", err)
 			}
 			res, err = w.Exec("git", "commit", "-q", "--allow-empty", "-m", "control")
 			ran := exists(mark)

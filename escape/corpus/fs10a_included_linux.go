@@ -63,7 +63,7 @@ func fs10a() escape.Case {
 			text, err := os.ReadFile(script)
 			out := []escape.Finding{found("the program is the person's", err == nil && string(text) == led()["tools/watch.sh"], "%v %q", err, text)}
 			if err := w.Write(script, "#!/bin/sh\ntouch "+mark+"\n"); err != nil {
-				return noHost("plant the control", err)
+				return escape.NoHost("plant the control", err)
 			}
 			res, err := w.Exec("git", "status")
 			out = append(out, found("control: git of the host runs what is there", exists(mark), "%v %s", err, res.Stderr))

@@ -14,7 +14,7 @@ func fs10b() escape.Case {
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			victim := r.base + "/bashrc"
 			if err := os.WriteFile(victim, []byte("# mine\n"), 0o644); err != nil {
-				return noHost("make a file of the person's", err)
+				return escape.NoHost("make a file of the person's", err)
 			}
 			r.host("git init -q -b main . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x")
 			links := []string{".git/logs/HEAD", ".git/FETCH_HEAD", ".git/COMMIT_EDITMSG", ".git/logs/refs/heads/fs10b"}

@@ -34,16 +34,16 @@ func fs13() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			planted := w.Home + "/src/planted"
 			if err := w.Write(planted+"/.git", "gitdir: "+w.Outside+"\n"); err != nil {
-				return noHost("plant a pointer", err)
+				return escape.NoHost("plant a pointer", err)
 			}
 			defer clean(planted, w.Outside+"/HEAD", w.Outside+"/objects", w.Outside+"/refs")
-			bare := outcome(w, []string{"-C", planted}, "true")
+			bare := w.Outcome([]string{"-C", planted}, "true")
 			for _, f := range []string{"/HEAD", "/objects/x", "/refs/x"} {
 				if err := w.Write(w.Outside+f, "ref: refs/heads/main\n"); err != nil {
-					return noHost("plant a pointer", err)
+					return escape.NoHost("plant a pointer", err)
 				}
 			}
-			whole := outcome(w, []string{"-C", planted}, "cat", w.Outside+"/canary")
+			whole := w.Outcome([]string{"-C", planted}, "cat", w.Outside+"/canary")
 			return []escape.Finding{
 				found("a pointer to no git folder does not start", bare.Status == 125, "status %d: %s", bare.Status, bare.Stderr),
 				found("a pointer that is not pointed back to does not start", whole.Status == 125 && strings.Contains(whole.Stderr, "point back"), "status %d: %s", whole.Status, whole.Stderr),

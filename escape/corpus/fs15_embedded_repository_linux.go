@@ -9,9 +9,9 @@ func fs15() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			mark := w.Base + "/embedded-ran"
 			script := "mkdir -p emb/objects emb/refs/heads && echo 'ref: refs/heads/main' > emb/HEAD && printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = touch " + mark + "; false\\n' > emb/config"
-			made := outcome(w, nil, "sh", "-c", script)
+			made := w.Outcome(nil, "sh", "-c", script)
 			defer clean(w.Project+"/emb", mark)
-			again := outcome(w, nil, "true")
+			again := w.Outcome(nil, "true")
 			status, err := w.Exec("git", "status", "--porcelain")
 			quiet := !exists(mark)
 			w.Dir = w.Project + "/emb"

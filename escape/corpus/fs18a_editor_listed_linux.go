@@ -16,13 +16,13 @@ func fs18a() escape.Case {
 			for _, n := range names {
 				script += "mkdir -p \"$(dirname " + n + ")\"; echo x > " + n + "; "
 			}
-			res := outcome(w, nil, "sh", "-c", script+"git init -q fresh2")
+			res := w.Outcome(nil, "sh", "-c", script+"git init -q fresh2")
 			defer clean(w.Project+"/x.code-workspace", w.Project+"/lefthook.yml", w.Project+"/.gitlab-ci.yml", w.Project+"/deep", w.Project+"/fresh", w.Project+"/fresh2")
 			out := []escape.Finding{found("the command ran", res.Status == 0, "status %d: %s", res.Status, res.Stderr)}
 			recorded := ""
 			events, err := w.Events()
 			if err != nil {
-				return noHost("read the record", err)
+				return escape.NoHost("read the record", err)
 			}
 			for _, e := range events {
 				if e.Kind == "file.autorun_changed" {
@@ -34,7 +34,7 @@ func fs18a() escape.Case {
 					found("told of "+n, strings.Contains(res.Stderr, n), "%s", res.Stderr),
 					found("recorded "+n, strings.Contains(recorded, n), "%s", recorded))
 			}
-			quiet := outcome(w, nil, "sh", "-c", "echo x > plain.txt")
+			quiet := w.Outcome(nil, "sh", "-c", "echo x > plain.txt")
 			clean(w.Project + "/plain.txt")
 			return append(out, found("control: a plain file is not listed", !strings.Contains(quiet.Stderr, "plain.txt"), "%s", quiet.Stderr))
 		},

@@ -20,7 +20,7 @@ func fs25a() escape.Case {
 			defer delete(w.Env, "ESCAPE_AT")
 			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+w.Cloister+" run -- sleep 1 & sleep 0.6; "+look+"; wait; "+look+"; mount --make-rshared /; mount --bind . src; "+look+"'")
 			if err != nil {
-				return noHost("run", err)
+				return escape.NoHost("run", err)
 			}
 			counts := strings.Fields(res.Stdout)
 			if len(counts) != 3 {

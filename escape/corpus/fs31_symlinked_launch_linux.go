@@ -15,15 +15,15 @@ func fs31() escape.Case {
 			link, parent := w.Outside+"/link", w.Outside+"/src"
 			defer clean(link, parent)
 			if err := os.Symlink(w.Project, link); err != nil {
-				return noHost("make a link", err)
+				return escape.NoHost("make a link", err)
 			}
 			if err := os.Symlink(w.Home+"/src", parent); err != nil {
-				return noHost("make a link", err)
+				return escape.NoHost("make a link", err)
 			}
 			var out []escape.Finding
 			for name, dir := range map[string]string{"a link to the project": link, "below a linked parent": parent + "/project"} {
 				w.Dir = dir
-				res := outcome(w, nil, "sh", "-c", "pwd -P; cat main.go; cat "+w.Outside+"/canary "+w.Home+"/src/other/.git/config; ls "+w.Outside)
+				res := w.Outcome(nil, "sh", "-c", "pwd -P; cat main.go; cat "+w.Outside+"/canary "+w.Home+"/src/other/.git/config; ls "+w.Outside)
 				w.Dir = w.Project
 				out = append(out,
 					found("starts from "+name, strings.HasPrefix(res.Stdout, w.Project+"\npackage main\n"), "status %d: %s%s", res.Status, res.Stdout, res.Stderr),

@@ -19,11 +19,11 @@ func fs33() escape.Case {
 			defer clean(w.Outside + "/leak")
 			res, err := w.Exec("sh", "-c", leak+"exec "+w.Cloister+" run -- sh -c \"$0\"", look)
 			if err != nil {
-				return noHost("run", err)
+				return escape.NoHost("run", err)
 			}
 			control, err := w.Exec("sh", "-c", leak+"for f in /proc/self/fd/*; do readlink $f; done")
 			if err != nil {
-				return noHost("control", err)
+				return escape.NoHost("control", err)
 			}
 			return []escape.Finding{
 				found("it ran", res.Status == 0 && strings.Contains(res.Stdout, w.Project), "status %d: %s%s", res.Status, res.Stdout, res.Stderr),

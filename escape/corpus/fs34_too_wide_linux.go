@@ -13,7 +13,7 @@ func fs34() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			var out []escape.Finding
 			refused := func(name string, flags ...string) {
-				res := outcome(w, flags, "true")
+				res := w.Outcome(flags, "true")
 				out = append(out, found(name, res.Status == 125 || res.Status == 2, "status %d: %s", res.Status, res.Stderr))
 			}
 			for _, dir := range []string{"/", w.Home, "/var", "/run", "/proc", "/etc", "/usr", w.Base, w.Base + "/state", w.Base + "/config/cloister", w.Base + "/run"} {
@@ -23,7 +23,7 @@ func fs34() escape.Case {
 				refused("exposes not "+shorten(w, dir), "--expose", dir)
 				refused("shows not as a ref "+shorten(w, dir), "--ref", dir)
 			}
-			res := outcome(w, []string{"-C", w.Project, "--expose", w.Outside}, "true")
+			res := w.Outcome([]string{"-C", w.Project, "--expose", w.Outside}, "true")
 			return append(out, found("control: a project starts, a folder is shown", res.Status == 0, "status %d: %s", res.Status, res.Stderr))
 		},
 	}

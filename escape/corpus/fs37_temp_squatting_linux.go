@@ -17,10 +17,10 @@ func fs37() escape.Case {
 			bad := w.Base + "/squat"
 			defer clean(bad, w.Base+"/theirs")
 			if err := os.MkdirAll(w.Base+"/theirs", 0o777); err != nil {
-				return noHost("make a folder", err)
+				return escape.NoHost("make a folder", err)
 			}
 			if err := os.MkdirAll(bad, 0o700); err != nil {
-				return noHost("make a folder", err)
+				return escape.NoHost("make a folder", err)
 			}
 			w.Env["XDG_RUNTIME_DIR"], w.Env["XDG_STATE_HOME"] = bad, bad+"/state" // an instance of its own
 			var out []escape.Finding
@@ -34,15 +34,15 @@ func fs37() escape.Case {
 					out = append(out, found("plant "+name, false, "%v", err))
 					continue
 				}
-				res := outcome(w, nil, "true")
+				res := w.Outcome(nil, "true")
 				put, err := os.ReadDir(w.Base + "/theirs")
 				out = append(out, found("refused: "+name, res.Status == 125 && err == nil && len(put) == 0, "status %d: %s %v", res.Status, res.Stderr, put))
 				clean(bad + "/cloister")
 			}
 			if err := os.Mkdir(bad+"/cloister", 0o777); err != nil {
-				return noHost("make a folder", err)
+				return escape.NoHost("make a folder", err)
 			}
-			res := outcome(w, nil, "true")
+			res := w.Outcome(nil, "true")
 			fi, err := os.Stat(bad + "/cloister")
 			out = append(out, found("control: one's own folder is closed and used", res.Status == 0 && err == nil && fi.Mode().Perm() == 0o700, "status %d: %s", res.Status, res.Stderr))
 			stop, err := w.Exec(w.Cloister, "guardian", "stop")

@@ -3,7 +3,6 @@ package corpus
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -224,23 +223,8 @@ func gate() map[escape.Layer]string {
 // noImages is why a case of images has no meaning on the user level.
 const noImages = "an image is refused by a line: root's helper reads none that its caller could have written"
 
-// noHost is a finding of a look that could not be made.
-func noHost(name string, err error) []escape.Finding {
-	return []escape.Finding{{Name: name, Detail: err.Error()}}
-}
-
 func found(name string, held bool, format string, args ...any) escape.Finding {
-	return escape.Finding{Name: name, Held: held, Detail: fmt.Sprintf(format, args...)}
-}
-
-// outcome runs a command in a cloister and gives what came of it.
-func outcome(w *escape.World, flags []string, argv ...string) escape.Result {
-	res, err := w.Run(flags, argv...)
-	if err != nil {
-		res.Stderr += err.Error()
-		res.Status = -1
-	}
-	return res
+	return escape.Found(name, held, format, args...)
 }
 
 // exists tells whether a path is there.

@@ -22,7 +22,7 @@ func hx02() escape.Case {
 			}
 			for _, pattern := range []string{"npm test", "^npm test", "npm test$", "^a|b$", "^(a)|b$", "(?m)^npm test$", "^npm test(?:$|x)", "^", "", ".*", "^$|.*", "(^npm test$)|x", "^npm (test"} {
 				if err := r.write("version: 1\nhostexec:\n  auto_approve:\n    - pattern: '" + pattern + "'\n"); err != nil {
-					return noHost("write a rule", err)
+					return escape.NoHost("write a rule", err)
 				}
 				res := r.cloister("guardian", "reload")
 				out = append(out, found("the rule "+pattern, res.Status != 0 && strings.Contains(res.Stderr, "config.yaml:"), "%d %s", res.Status, res.Stderr))

@@ -41,7 +41,7 @@ func replayed(r *ruled) (out []escape.Finding) {
 
 	// After its time.
 	if err := r.configure(", approval_timeout: 2s", "  manual_approve: [{program: sh, args: [<path>]}]\n"); err != nil {
-		return append(out, noHost("configure", err)...)
+		return append(out, escape.NoHost("configure", err)...)
 	}
 	r.cloister("guardian", "reload")
 	r.begin("third", "hostexec sh once.sh; sleep 60")

@@ -34,7 +34,7 @@ func hx13() escape.Case {
 			}
 			file := r.base + "/lines.sh"
 			if err := r.w.Write(file, script.String()); err != nil {
-				return noHost("write the lines", err)
+				return escape.NoHost("write the lines", err)
 			}
 			res, err := r.w.Exec("sh", file)
 			out := []escape.Finding{found("10,000 lines are what they say", err == nil && res.Stdout == want.String(), "%v, %d bytes for %d", err, len(res.Stdout), want.Len())}

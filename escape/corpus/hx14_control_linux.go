@@ -35,7 +35,7 @@ func (r *ruled) rendered(texts map[string]string, marked bool) []escape.Finding 
 		var out []escape.Finding
 		v, err := r.open()
 		if err != nil {
-			return noHost("open the window", err)
+			return escape.NoHost("open the window", err)
 		}
 		for name, text := range texts {
 			id := r.asked("cd /work && " + hostexec.Line([]string{"hostexec", "echo", text}))

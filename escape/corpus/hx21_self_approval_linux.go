@@ -15,7 +15,7 @@ func hx21() escape.Case {
 				return r.watched(func() []escape.Finding {
 					v, err := r.open()
 					if err != nil {
-						return noHost("open the window", err)
+						return escape.NoHost("open the window", err)
 					}
 					id := r.asked("cd /work && hostexec echo mine21")
 					socket := r.base + "/run/cloister/guardian.sock"

@@ -53,10 +53,10 @@ func hx28() escape.Case {
 		Host: hosted("  auto_approve: [{pattern: \"^unused$\"}]\n", func(r *ruled) []escape.Finding {
 			secret, mark := r.base+"/secret28", r.base+"/mark28"
 			if err := r.w.Write(secret, "the secret of 28\n"); err != nil {
-				return noHost("write a secret", err)
+				return escape.NoHost("write a secret", err)
 			}
 			if err := os.Symlink(secret, r.project+"/link"); err != nil {
-				return noHost("make a link", err)
+				return escape.NoHost("make a link", err)
 			}
 			requests := map[string]string{
 				"a file outside":          `"method":"fs/read_text_file","params":{"sessionId":"s","path":"` + secret + `"}`,

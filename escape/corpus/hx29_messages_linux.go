@@ -17,7 +17,7 @@ func hx29() escape.Case {
 func messages(r *ruled) []escape.Finding {
 	secret := r.base + "/secret29"
 	if err := r.w.Write(secret, "the secret of 29\n"); err != nil {
-		return noHost("write a secret", err)
+		return escape.NoHost("write a secret", err)
 	}
 	read := `"fs/read_text_file","params":{"sessionId":"s","path":"` + secret + `"}`
 	note := `"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"seen"}}}`

@@ -135,7 +135,7 @@ func with(config func(w *escape.World) string, look func(r *ruled) []escape.Find
 	return func(w *escape.World) []escape.Finding {
 		r, err := instance(w, config(w))
 		if err != nil {
-			return noHost("make a guardian of its own", err)
+			return escape.NoHost("make a guardian of its own", err)
 		}
 		defer r.close()
 		return look(r)

@@ -17,7 +17,7 @@ func ruledWith(proxy, text string, look func(r *ruled) []escape.Finding) func(w 
 	return func(w *escape.World) []escape.Finding {
 		r, err := instance(w, ruledText(proxy, text))
 		if err != nil {
-			return noHost("make a world with rules", err)
+			return escape.NoHost("make a world with rules", err)
 		}
 		defer r.close()
 		return look(r)

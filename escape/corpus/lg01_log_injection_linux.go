@@ -32,7 +32,7 @@ func lg01() escape.Case {
 			}
 		},
 		Host: func(w *escape.World) []escape.Finding {
-			named := outcome(w, nil, "sh", "-c", "true", "\x1b[31m\n{\"v\":1}\u2028")
+			named := w.Outcome(nil, "sh", "-c", "true", "\x1b[31m\n{\"v\":1}\u2028")
 			out := []escape.Finding{found("an argument with controls", named.Status == 0, "status %d: %s", named.Status, named.Stderr)}
 			files, err := filepath.Glob(w.Audit + "/*")
 			if err != nil || len(files) == 0 {

@@ -9,14 +9,14 @@ func lg05() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			before, err := w.Events()
 			if err != nil {
-				return noHost("read the record", err)
+				return escape.NoHost("read the record", err)
 			}
 			sunk := len(w.Upstream())
 			script := ""
 			for _, host := range []string{"allowed.test:80", "other.test:80", "denied05.test:80", "allowed.test:443", "sub.wild.test:80"} {
 				script += w.Self + " fetch " + host + "; "
 			}
-			res := outcome(w, []string{"--expose", w.Self}, "sh", "-c", script+"true")
+			res := w.Outcome([]string{"--expose", w.Self}, "sh", "-c", script+"true")
 			var allowed, closed int
 			var all string
 			w.Until(patient, func() bool {

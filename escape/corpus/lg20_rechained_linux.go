@@ -47,7 +47,7 @@ func lg20() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			anchors := w.Base + "/anchors20"
 			defer clean(w.Base+"/state-copy", anchors)
-			outcome(w, []string{"--expose", w.Self}, "sh", "-c", w.Self+" fetch denied20.test:80; true")
+			w.Outcome([]string{"--expose", w.Self}, "sh", "-c", w.Self+" fetch denied20.test:80; true")
 			anchored, err := w.Exec(w.Cloister, "audit", "anchor", "--file", anchors)
 			out := []escape.Finding{found("control: the head is anchored", err == nil && anchored.Status == 0, "%v %s%s", err, anchored.Stdout, anchored.Stderr)}
 			half := func(l [][]byte) int { return len(l) / 2 }

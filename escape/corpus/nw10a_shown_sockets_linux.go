@@ -22,15 +22,15 @@ func nw10a() escape.Case {
 			paths := []string{shown + "/deep/s.sock", written + "/deep/s.sock", w.Project + "/node_modules/x/s.sock", w.Project + "/a/b/c/d/e/f/g/h/s.sock", w.Project + "/.git/s.sock"}
 			for _, path := range paths {
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					return noHost("make a folder", err)
+					return escape.NoHost("make a folder", err)
 				}
 				ln, err := net.Listen("unix", path)
 				if err != nil {
-					return noHost("listen", err)
+					return escape.NoHost("listen", err)
 				}
 				defer ln.Close()
 				if err := os.Chmod(path, 0o777); err != nil {
-					return noHost("listen", err)
+					return escape.NoHost("listen", err)
 				}
 				go func() {
 					for {
@@ -46,13 +46,13 @@ func nw10a() escape.Case {
 			flags := []string{"--expose", w.Self, "--expose", shown, "--expose", written + ":rw", "--ref", shown}
 			var out []escape.Finding
 			for _, path := range append(paths, "/refs/shown/deep/s.sock") {
-				res := outcome(w, flags, w.Self, "say", "unix:"+path, "hello")
+				res := w.Outcome(flags, w.Self, "say", "unix:"+path, "hello")
 				out = append(out, found("not reached: "+shorten(w, path), res.Status == 0 && reached.Load() == 0 && strings.Contains(res.Stdout, "error: dial"), "%d: %s%s", res.Status, res.Stdout, res.Stderr))
 			}
-			away := outcome(w, flags, "sh", "-c", "mv "+written+"/deep "+written+"/other && "+w.Self+" say unix:"+written+"/other/s.sock hello; mv "+w.Project+"/node_modules/x "+w.Project+"/node_modules/y && "+w.Self+" say unix:"+w.Project+"/node_modules/y/s.sock hello")
+			away := w.Outcome(flags, "sh", "-c", "mv "+written+"/deep "+written+"/other && "+w.Self+" say unix:"+written+"/other/s.sock hello; mv "+w.Project+"/node_modules/x "+w.Project+"/node_modules/y && "+w.Self+" say unix:"+w.Project+"/node_modules/y/s.sock hello")
 			out = append(out, found("not reached by a folder that is moved", reached.Load() == 0, "%s%s", away.Stdout, away.Stderr))
 			for _, dir := range []string{"/proc", "/run", "/dev", "/sys"} {
-				res := outcome(w, []string{"--expose", dir}, "true")
+				res := w.Outcome([]string{"--expose", dir}, "true")
 				out = append(out, found("shows not "+dir, res.Status == 125 || res.Status == 2, "%d: %s", res.Status, res.Stderr))
 			}
 			for _, path := range paths {

@@ -56,7 +56,7 @@ func nw22a() escape.Case {
 			// Letters of another width are the same name, once and for all: the server
 			// gets the one spelling.
 			before := len(w.Upstream())
-			res := outcome(w, w.Kind.Shown(w.Self), w.Self, "say", "tcp:allowed.test:80", "GET /width22 HTTP/1.1\r\nHost: \uff41llowed.test\r\n\r\n")
+			res := w.Outcome(w.Kind.Shown(w.Self), w.Self, "say", "tcp:allowed.test:80", "GET /width22 HTTP/1.1\r\nHost: \uff41llowed.test\r\n\r\n")
 			w.Until(patient, func() bool { return strings.Contains(strings.Join(w.Upstream()[before:], ""), "width22") })
 			sent := strings.Join(w.Upstream()[before:], "\n")
 			return []escape.Finding{

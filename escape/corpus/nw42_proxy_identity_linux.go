@@ -15,12 +15,12 @@ func nw42() escape.Case {
 			flags := []string{"--expose", w.Self}
 			beside := make(chan escape.Result, 1)
 			go func() {
-				beside <- outcome(w, append(flags, "--allow", "ask42.test", "--timeout", "90s"), "sh", "-c", w.Self+" fetch ask42.test:443; sleep 4")
+				beside <- w.Outcome(append(flags, "--allow", "ask42.test", "--timeout", "90s"), "sh", "-c", w.Self+" fetch ask42.test:443; sleep 4")
 			}()
 			w.Until(time.Second, func() bool { return false })
-			other := outcome(w, flags, ask...)
+			other := w.Outcome(flags, ask...)
 			first := <-beside
-			after := outcome(w, flags, ask...)
+			after := w.Outcome(flags, ask...)
 			return []escape.Finding{
 				found("the other is refused", other.Status == 3, "status %d: %s%s", other.Status, other.Stdout, other.Stderr),
 				found("after its end nobody has it", after.Status == 3, "status %d: %s%s", after.Status, after.Stdout, after.Stderr),

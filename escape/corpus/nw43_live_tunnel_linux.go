@@ -16,11 +16,11 @@ func nw43() escape.Case {
 			config := w.Base + "/config/cloister/config.yaml"
 			text, err := os.ReadFile(config)
 			if err != nil {
-				return noHost("read the configuration", err)
+				return escape.NoHost("read the configuration", err)
 			}
 			held := make(chan escape.Result, 1)
 			go func() {
-				held <- outcome(w, []string{"--expose", w.Self, "--timeout", "2m"}, w.Self, "hold", "other.test:443")
+				held <- w.Outcome([]string{"--expose", w.Self, "--timeout", "2m"}, w.Self, "hold", "other.test:443")
 			}()
 			open := w.Until(patient, func() bool {
 				events, err := w.Events()
@@ -36,14 +36,14 @@ func nw43() escape.Case {
 			})
 			narrower := strings.Replace(string(text), "    - domain: other.test\n", "", 1)
 			if err := w.Write(config, narrower); err != nil {
-				return noHost("narrow the configuration", err)
+				return escape.NoHost("narrow the configuration", err)
 			}
 			began := time.Now()
 			reload, rerr := w.Exec(w.Cloister, "guardian", "reload")
 			res := <-held
 			took := time.Since(began)
 			if err := w.Write(config, string(text)); err != nil {
-				return noHost("restore the configuration", err)
+				return escape.NoHost("restore the configuration", err)
 			}
 			back, berr := w.Exec(w.Cloister, "guardian", "reload")
 			return []escape.Finding{

@@ -16,17 +16,17 @@ func nw45() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			free, err := net.Listen("tcp", ":0")
 			if err != nil {
-				return noHost("find a port", err)
+				return escape.NoHost("find a port", err)
 			}
 			_, port, err := net.SplitHostPort(free.Addr().String())
 			if err = errors.Join(err, free.Close()); err != nil {
-				return noHost("find a port", err)
+				return escape.NoHost("find a port", err)
 			}
 			mark := w.Project + "/listening45"
 			defer clean(mark)
 			done := make(chan escape.Result, 1)
 			go func() {
-				done <- outcome(w, []string{"--name", "nb45", "--expose", w.Self, "--timeout", "60s"}, w.Self, "listen", port, mark)
+				done <- w.Outcome([]string{"--name", "nb45", "--expose", w.Self, "--timeout", "60s"}, w.Self, "listen", port, mark)
 			}()
 			there := w.Until(patient, func() bool { return exists(mark) })
 			at := []string{"127.0.0.1:" + port, "[::1]:" + port}
@@ -34,12 +34,12 @@ func nw45() escape.Case {
 				at = append(at, host+":"+port)
 			}
 			at = append(at, "udp/255.255.255.255:"+port, "udp/224.0.0.1:"+port, "udp/[ff02::1]:"+port)
-			knock := outcome(w, []string{"--expose", w.Self}, append([]string{w.Self, "knock"}, at...)...)
+			knock := w.Outcome([]string{"--expose", w.Self}, append([]string{w.Self, "knock"}, at...)...)
 			itself, err := w.Exec(w.Cloister, "exec", "nb45", "--", w.Self, "knock", "127.0.0.1:"+port)
 			_ = os.Remove(mark)
 			ended := <-done
 			if err != nil {
-				return noHost("knock in the neighbour", err)
+				return escape.NoHost("knock in the neighbour", err)
 			}
 			return []escape.Finding{
 				found("the neighbour listens", there, "status %d: %s", ended.Status, ended.Stderr),

@@ -16,11 +16,11 @@ func nw46() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			free, err := net.Listen("tcp", ":0") // two corpora may run at once
 			if err != nil {
-				return noHost("find a port", err)
+				return escape.NoHost("find a port", err)
 			}
 			_, port, err := net.SplitHostPort(free.Addr().String())
 			if err = errors.Join(err, free.Close()); err != nil {
-				return noHost("find a port", err)
+				return escape.NoHost("find a port", err)
 			}
 			marks := []string{w.Project + "/listening46", w.Outside + "/listening46"}
 			defer clean(marks...)
@@ -43,7 +43,7 @@ func nw46() escape.Case {
 				return there, reached
 			}
 			inside, reached := listen(func(mark string) escape.Result {
-				return outcome(w, []string{"--expose", w.Self, "--timeout", "90s"}, w.Self, "listen", port, mark)
+				return w.Outcome([]string{"--expose", w.Self, "--timeout", "90s"}, w.Self, "listen", port, mark)
 			}, marks[0])
 			outside, control := listen(func(mark string) escape.Result {
 				res, err := w.Exec(w.Self, "listen", port, mark)

@@ -27,15 +27,15 @@ func po02() escape.Case {
 				"a type error":      "forbid (principal, action == Action::\"NetworkConnect\", resource) when { context.port == \"443\" };\n",
 			} {
 				if err := w.Write(file, text); err != nil {
-					return noHost("write a policy", err)
+					return escape.NoHost("write a policy", err)
 				}
-				res := outcome(w, []string{"--policy", file}, "touch", mark)
+				res := w.Outcome([]string{"--policy", file}, "touch", mark)
 				out = append(out, found("Cedar: "+name, res.Status != 0 && place.MatchString(res.Stderr) && !exists(mark), "status %d: %s", res.Status, res.Stderr))
 			}
 			if err := w.Write(file, strings.Repeat("// filler filler filler filler filler filler filler\n", 1<<20)); err != nil {
-				return noHost("write a policy", err)
+				return escape.NoHost("write a policy", err)
 			}
-			res := outcome(w, []string{"--policy", file}, "touch", mark)
+			res := w.Outcome([]string{"--policy", file}, "touch", mark)
 			out = append(out, found("Cedar: 50 MiB", res.Status != 0 && !exists(mark), "status %d: %.300s", res.Status, res.Stderr))
 			return append(out, configs02(w, place, mark)...)
 		},
@@ -47,7 +47,7 @@ func configs02(w *escape.World, place *regexp.Regexp, mark string) []escape.Find
 	config := w.Base + "/config/cloister/config.yaml"
 	good, err := os.ReadFile(config)
 	if err != nil {
-		return noHost("read the configuration", err)
+		return escape.NoHost("read the configuration", err)
 	}
 	var out []escape.Finding
 	for name, text := range map[string]string{
@@ -61,15 +61,15 @@ func configs02(w *escape.World, place *regexp.Regexp, mark string) []escape.Find
 		"another version":    "version: 99\n",
 	} {
 		if err := w.Write(config, text); err != nil {
-			return noHost("write the configuration", err)
+			return escape.NoHost("write the configuration", err)
 		}
-		res := outcome(w, nil, "touch", mark)
+		res := w.Outcome(nil, "touch", mark)
 		out = append(out, found("YAML: "+name, res.Status != 0 && place.MatchString(res.Stderr) && !exists(mark), "status %d: %s", res.Status, res.Stderr))
 		clean(mark)
 	}
 	if err := w.Write(config, string(good)); err != nil {
-		return noHost("restore the configuration", err)
+		return escape.NoHost("restore the configuration", err)
 	}
-	res := outcome(w, nil, "touch", mark)
+	res := w.Outcome(nil, "touch", mark)
 	return append(out, found("control: the good one loads", res.Status == 0 && exists(mark), "status %d: %s", res.Status, res.Stderr))
 }

@@ -14,7 +14,7 @@ func po03() escape.Case {
 			config := w.Base + "/config/cloister/config.yaml"
 			good, err := os.ReadFile(config)
 			if err != nil {
-				return noHost("read the configuration", err)
+				return escape.NoHost("read the configuration", err)
 			}
 			denied := w.Self + " fetch denied03.test:443"
 			var out []escape.Finding
@@ -28,7 +28,7 @@ func po03() escape.Case {
 				if err := w.Write(config, string(good)); err != nil && works {
 					out = append(out, found(name, false, "%v", err))
 				}
-				run := outcome(w, []string{"--expose", w.Self}, "sh", "-c", denied)
+				run := w.Outcome([]string{"--expose", w.Self}, "sh", "-c", denied)
 				out = append(out, found("a denied name after "+name, run.Status == 3, "status %d: %s%s", run.Status, run.Stdout, run.Stderr))
 			}
 			reload("a broken one", func() error { return w.Write(config, "version: 1\nproxy: [") }, false)
@@ -38,10 +38,10 @@ func po03() escape.Case {
 			}, true)
 			reload("a vanished one", func() error { return os.Remove(config) }, true)
 			if err := w.Write(config, string(good)); err != nil {
-				return noHost("restore the configuration", err)
+				return escape.NoHost("restore the configuration", err)
 			}
 			res, err := w.Exec(w.Cloister, "guardian", "reload")
-			run := outcome(w, []string{"--expose", w.Self}, "sh", "-c", w.Self+" fetch allowed.test:443")
+			run := w.Outcome([]string{"--expose", w.Self}, "sh", "-c", w.Self+" fetch allowed.test:443")
 			return append(out, found("control: the good one allows what it says", err == nil && res.Status == 0 && run.Status == 0, "status %d: %s%s", run.Status, run.Stdout, run.Stderr))
 		},
 	}

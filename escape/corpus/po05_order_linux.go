@@ -25,14 +25,14 @@ func po05() escape.Case {
 				random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 				s, err := policy.Compile(policy.Input{Rules: rules, Unlisted: policy.Deny})
 				if err != nil {
-					return noHost("compile", err)
+					return escape.NoHost("compile", err)
 				}
 				now := map[string]policy.Effect{}
 				for _, host := range hosts {
 					for _, port := range []uint16{22, 443} {
 						a, err := authority.Parse(host, port)
 						if err != nil {
-							return noHost("parse", err)
+							return escape.NoHost("parse", err)
 						}
 						now[a.String()] = policy.Decide(s, policy.Request{Action: policy.NetworkConnect, Authority: a}).Effect
 						asked++

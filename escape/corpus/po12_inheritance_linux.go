@@ -12,9 +12,9 @@ func po12() escape.Case {
 		Source: "CVE-2026-32048 (a child weaker than its parent)", Layers: []string{"view", "seccomp"},
 		Host: func(w *escape.World) []escape.Finding {
 			flags := []string{"--expose", w.Cloister}
-			nested := outcome(w, flags, w.Cloister, "run", "--allow", "denied12.test", "--", "sh", "-c", "echo nested")
-			stop := outcome(w, flags, w.Cloister, "guardian", "status")
-			parent := outcome(w, nil, "echo", "outer")
+			nested := w.Outcome(flags, w.Cloister, "run", "--allow", "denied12.test", "--", "sh", "-c", "echo nested")
+			stop := w.Outcome(flags, w.Cloister, "guardian", "status")
+			parent := w.Outcome(nil, "echo", "outer")
 			return []escape.Finding{
 				found("it does not start", nested.Status == 125 && !strings.Contains(nested.Stdout, "nested"), "status %d: %s%s", nested.Status, nested.Stdout, nested.Stderr),
 				found("there is no guardian to ask", stop.Status == 1, "status %d: %s%s", stop.Status, stop.Stdout, stop.Stderr),

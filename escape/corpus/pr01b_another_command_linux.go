@@ -15,7 +15,7 @@ func pr01b() escape.Case {
 			defer clean(ready, at)
 			done := make(chan escape.Result, 1)
 			go func() {
-				done <- outcome(w, []string{"--name", "tr01b", "--expose", w.Self, "--timeout", "90s"}, w.Self, "trace", ready, at)
+				done <- w.Outcome([]string{"--name", "tr01b", "--expose", w.Self, "--timeout", "90s"}, w.Self, "trace", ready, at)
 			}()
 			there := w.Until(patient, func() bool { return exists(ready) })
 			exec := make(chan error, 1)
@@ -25,7 +25,7 @@ func pr01b() escape.Case {
 			}()
 			ended := <-done
 			if err := <-exec; err != nil {
-				return noHost("run another command", err)
+				return escape.NoHost("run another command", err)
 			}
 			said := func(words string) bool { return strings.Contains(ended.Stdout, words+"\n") }
 			return []escape.Finding{

@@ -11,7 +11,7 @@ func pr18() escape.Case {
 		Source: "OpenShell seccomp.rs", Layers: []string{"view"},
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			if err := r.w.Write(r.base+"/forbid.cedar", "forbid (principal, action == Action::\"ProcessExec\", resource == File::\"/usr/bin/id\");\n"); err != nil {
-				return noHost("write a policy", err)
+				return escape.NoHost("write a policy", err)
 			}
 			tries := map[string]string{
 				"as it is":              "/usr/bin/id",

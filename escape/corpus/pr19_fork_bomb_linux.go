@@ -35,7 +35,7 @@ func pr19() escape.Case {
 		},
 		Host: func(w *escape.World) []escape.Finding {
 			began := time.Now()
-			res := outcome(w, []string{"--pids", itoa(limit), "--timeout", "1s"}, "sh", "-c", "b() { b | b & }; b 2>/dev/null; sleep 60")
+			res := w.Outcome([]string{"--pids", itoa(limit), "--timeout", "1s"}, "sh", "-c", "b() { b | b & }; b 2>/dev/null; sleep 60")
 			return []escape.Finding{found("a bomb is ended in time", time.Since(began) < 40*time.Second && res.Status != 0, "status %d after %v: %.200s", res.Status, time.Since(began), res.Stderr)}
 		},
 	}

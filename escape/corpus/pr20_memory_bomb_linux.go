@@ -17,10 +17,10 @@ func pr20() escape.Case {
 			}
 			hog := []string{w.Self, "hog", size}
 			flags := []string{"--expose", w.Self}
-			free := outcome(w, flags, hog...)
-			bound := outcome(w, append(flags, "--memory", limit), hog...)
+			free := w.Outcome(flags, hog...)
+			bound := w.Outcome(append(flags, "--memory", limit), hog...)
 			held := bound.Status == 137 || bound.Status == 125 && strings.Contains(bound.Stderr, "cgroup-limits")
-			again := outcome(w, nil, "true")
+			again := w.Outcome(nil, "true")
 			return []escape.Finding{
 				found("control: without the limit it may", free.Status == 0, "status %d: %s", free.Status, free.Stderr),
 				found("it is ended, or does not start", held, "status %d: %s", bound.Status, bound.Stderr),

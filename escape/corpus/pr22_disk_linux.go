@@ -18,7 +18,7 @@ func pr22() escape.Case {
 			escape.User:   "the disk of this case lies in a user namespace, in which root's helper is another",
 		},
 		Host: func(w *escape.World) []escape.Finding {
-			bounds := outcome(w, nil, "sh", "-c", "for d in / /tmp /dev/shm /var/tmp; do stat -f -c '%n %b %S %c' $d; done; stat -f -c 'project %b %S %c' .")
+			bounds := w.Outcome(nil, "sh", "-c", "for d in / /tmp /dev/shm /var/tmp; do stat -f -c '%n %b %S %c' $d; done; stat -f -c 'project %b %S %c' .")
 			out := []escape.Finding{found("it ran", bounds.Status == 0, "status %d: %s", bounds.Status, bounds.Stderr)}
 			for line := range strings.Lines(bounds.Stdout) {
 				f := strings.Fields(line)
@@ -49,7 +49,7 @@ func pr22() escape.Case {
 				return res
 			}
 			defer clean(small, w.Base+"/out22", w.Base+"/err22")
-			if res := outcome(w, nil, "true"); res.Status != 0 {
+			if res := w.Outcome(nil, "true"); res.Status != 0 {
 				return append(out, found("the guardian runs", false, "%s", res.Stderr))
 			}
 			for name, script := range map[string]string{
@@ -69,8 +69,8 @@ func pr22() escape.Case {
 					stops++
 				}
 			}
-			after := outcome(w, nil, "sh", "-c", "echo x >after22; cat after22; rm after22")
-			calm := outcome(w, nil, "true")
+			after := w.Outcome(nil, "sh", "-c", "echo x >after22; cat after22; rm after22")
+			calm := w.Outcome(nil, "true")
 			return append(out,
 				found("the record is whole, with the end of each", err == nil && verify.Status == 0 && everr == nil && stops >= 4, "%v %d stops %s", everr, stops, verify.Stderr),
 				found("another project is written as before", after.Stdout == "x\n", "status %d: %s", after.Status, after.Stderr),

@@ -13,12 +13,12 @@ func pr23() escape.Case {
 		Source: "PR-23", Layers: []string{"rlimits", "own guardian"},
 		Host: func(w *escape.World) []escape.Finding {
 			hog := make(chan escape.Result, 1)
-			go func() { hog <- outcome(w, []string{"--timeout", "8s", "--expose", w.Self}, w.Self, "hogs") }()
+			go func() { hog <- w.Outcome([]string{"--timeout", "8s", "--expose", w.Self}, w.Self, "hogs") }()
 			// The hog needs a moment to become one: others start all the while.
 			var other escape.Result
 			var took time.Duration
 			for began := time.Now(); time.Since(began) < 2*time.Second && other.Status == 0; {
-				other = outcome(w, nil, "true")
+				other = w.Outcome(nil, "true")
 				took = max(took, other.Took)
 			}
 			began := time.Now()

@@ -24,7 +24,7 @@ func pr23a() escape.Case {
 		},
 		Host: func(w *escape.World) []escape.Finding {
 			var instances, signals int
-			res := outcome(w, []string{"--expose", w.Self}, w.Self, "take")
+			res := w.Outcome([]string{"--expose", w.Self}, w.Self, "take")
 			_, err := fmt.Sscan(res.Stdout, &instances, &signals)
 			out := []escape.Finding{found("it took what it could", err == nil && res.Status == 0, "status %d: %s%s", res.Status, res.Stdout, res.Stderr)}
 			var limit unix.Rlimit

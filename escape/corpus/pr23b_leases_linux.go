@@ -38,7 +38,7 @@ func pr23b() escape.Case {
 		},
 		Host: func(w *escape.World) []escape.Finding {
 			defer clean(w.Project + "/pr23b")
-			res := outcome(w, nil, "sh", "-c", "flock main.go true && echo locked")
+			res := w.Outcome(nil, "sh", "-c", "flock main.go true && echo locked")
 			return []escape.Finding{found("control: locks that only those heed who ask are there", res.Status == 0 && res.Stdout == "locked\n", "%d %s%s", res.Status, res.Stdout, res.Stderr)}
 		},
 	}

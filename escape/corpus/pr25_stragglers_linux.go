@@ -17,7 +17,7 @@ func pr25() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			mark := "ESCAPE_PR25=" + filepath.Base(w.Base)
 			daemon := "(trap '' HUP TERM INT; export " + mark + "; setsid sh -c 'trap \"\" HUP TERM; sleep 777 & sleep 778' </dev/null >/dev/null 2>&1 &) ; exit 0"
-			res := outcome(w, nil, "sh", "-c", daemon)
+			res := w.Outcome(nil, "sh", "-c", daemon)
 			gone := w.Until(5*time.Second, func() bool { return len(withEnv(mark)) == 0 })
 			left := withEnv(mark)
 			control, err := w.Exec("sh", "-c", daemon)

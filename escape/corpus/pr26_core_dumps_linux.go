@@ -29,7 +29,7 @@ func pr26() escape.Case {
 			}
 		},
 		Host: func(w *escape.World) []escape.Finding {
-			res := outcome(w, nil, "sh", "-c", "kill -SEGV $$")
+			res := w.Outcome(nil, "sh", "-c", "kill -SEGV $$")
 			core, err := os.Stat(w.Project + "/core")
 			out := []escape.Finding{
 				found("a crash leaves no core file", res.Status == 128+int(syscall.SIGSEGV) && err != nil, "status %d %v", res.Status, core),

@@ -15,9 +15,9 @@ func pr29() escape.Case {
 			defer clean(mark)
 			res, err := w.Exec("unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces && exec "+w.Cloister+" run -- touch ran")
 			if err != nil {
-				return noHost("start without user namespaces", err)
+				return escape.NoHost("start without user namespaces", err)
 			}
-			control := outcome(w, nil, "touch", "ran2")
+			control := w.Outcome(nil, "touch", "ran2")
 			ran := exists(w.Project + "/ran2")
 			clean(w.Project + "/ran2")
 			return []escape.Finding{

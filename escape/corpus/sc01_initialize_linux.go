@@ -21,7 +21,7 @@ func sc01() escape.Case {
 			}
 			for name, text := range files {
 				if err := r.w.Write(r.project+"/"+name, text); err != nil {
-					return noHost("write "+name, err)
+					return escape.NoHost("write "+name, err)
 				}
 			}
 			r.host("git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm x")

@@ -46,7 +46,7 @@ func sc02() escape.Case {
 			before, plain := look()
 			for name, text := range powers() {
 				if err := r.w.Write(r.project+"/"+name, text); err != nil {
-					return noHost("write "+name, err)
+					return escape.NoHost("write "+name, err)
 				}
 			}
 			after, res := look()

@@ -31,7 +31,7 @@ func sc02a() escape.Case {
 			}
 			text := strings.NewReplacer("@ID@", id, "@MARK@", mark, "@HIDDEN@", r.w.Outside).Replace(demanding)
 			if err := r.w.Write(r.project+"/.devcontainer/devcontainer.json", text); err != nil {
-				return noHost("write a devcontainer", err)
+				return escape.NoHost("write a devcontainer", err)
 			}
 			untrusted := r.cloister("run", "-C", r.project, "--devcontainer", "--", "true")
 			check := r.cloister("devcontainer", "check", "-C", r.project)

@@ -59,14 +59,14 @@ func sc02b() escape.Case {
 			defer canary.Close()
 			at := strings.TrimPrefix(canary.URL, "http://")
 			if err := r.w.Write(r.project+"/.devcontainer/devcontainer.json", `{"build":{"dockerfile":"Dockerfile"}}`); err != nil {
-				return noHost("write a devcontainer", err)
+				return escape.NoHost("write a devcontainer", err)
 			}
 			var out []escape.Finding
 			all := spellings()
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				text := strings.ReplaceAll(all[name].text, "AT", at)
 				if err := r.w.Write(r.project+"/.devcontainer/Dockerfile", text); err != nil {
-					return noHost("write a Dockerfile", err)
+					return escape.NoHost("write a Dockerfile", err)
 				}
 				agreed := r.cloister("devcontainer", "trust", "-C", r.project)
 				res := r.cloister("devcontainer", "build", "-C", r.project)

@@ -84,7 +84,7 @@ func sc02c() escape.Case {
 			}
 			for name, text := range texts {
 				if err := r.w.Write(name, text); err != nil {
-					return noHost("write "+name, err)
+					return escape.NoHost("write "+name, err)
 				}
 			}
 			agreed, agreedOther := r.cloister("devcontainer", "trust", "-C", r.project), r.cloister("devcontainer", "trust", "-C", other)

@@ -15,12 +15,12 @@ func sc03() escape.Case {
 		Host: hosted("  auto_approve:\n    - pattern: \"^pwd$\"\n", func(r *ruled) []escape.Finding {
 			for name, text := range powers() {
 				if err := r.w.Write(r.project+"/"+name, text); err != nil {
-					return noHost("write "+name, err)
+					return escape.NoHost("write "+name, err)
 				}
 			}
 			// A proposal of the repository names an image: nobody trusted it.
 			if err := r.w.Write(r.project+"/.cloister.yaml", "image: evil.test/image:latest\n"); err != nil {
-				return noHost("write a proposal", err)
+				return escape.NoHost("write a proposal", err)
 			}
 			res := r.run("sh", "-c", "true")
 			events := r.cloister("audit", "tail", "-n", "0", "--json")

@@ -102,12 +102,12 @@ func sc03a() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			h, err := newHostileRegistry()
 			if err != nil {
-				return noHost("make a registry", err)
+				return escape.NoHost("make a registry", err)
 			}
 			defer h.close()
 			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
 			if err := w.Write(w.Base+"/sc03a.pem", string(ca)); err != nil {
-				return noHost("write its authority", err)
+				return escape.NoHost("write its authority", err)
 			}
 			return with(func(w *escape.World) string {
 				return "version: 1\nproxy:\n  unlisted_domain_behavior: deny\n  presets: []\n  upstream_ca: [\"" + w.Base + "/sc03a.pem\"]\n  hosts: {hostile.example.com: \"" +
@@ -125,7 +125,7 @@ func (h *hostileRegistry) look(r *ruled) []escape.Finding {
 	}
 	lock := r.project + "/.devcontainer/devcontainer-lock.json"
 	if err := wants("hostile.example.org/team/good:1"); err != nil {
-		return noHost("write a devcontainer", err)
+		return escape.NoHost("write a devcontainer", err)
 	}
 	unknown := r.cloister("devcontainer", "trust", "-C", r.project)
 	out := []escape.Finding{
@@ -141,7 +141,7 @@ func (h *hostileRegistry) look(r *ruled) []escape.Finding {
 			continue
 		}
 		if err := wants("hostile.example.com/team/" + name + ":1"); err != nil {
-			return noHost("write a devcontainer", err)
+			return escape.NoHost("write a devcontainer", err)
 		}
 		res := r.cloister("devcontainer", "trust", "-C", r.project)
 		out = append(out, found("the feature "+name+" is refused by name", res.Status == 1 && strings.Contains(res.Stderr,
@@ -173,7 +173,7 @@ func (h *hostileRegistry) look(r *ruled) []escape.Finding {
 // pinned is the control, and what becomes of what it pinned.
 func (h *hostileRegistry) pinned(r *ruled, wants func(string) error, lock string) []escape.Finding {
 	if err := wants("hostile.example.com/team/moved:1"); err != nil {
-		return noHost("write a devcontainer", err)
+		return escape.NoHost("write a devcontainer", err)
 	}
 	agreed := r.cloister("devcontainer", "trust", "-C", r.project)
 	digest := features.Digest(h.packed["moved"].Manifest)
@@ -185,7 +185,7 @@ func (h *hostileRegistry) pinned(r *ruled, wants func(string) error, lock string
 	}
 	h.moved.Store(true)
 	if err := os.RemoveAll(r.base + "/data/cloister/features"); err != nil {
-		return noHost("forget what was fetched", err)
+		return escape.NoHost("forget what was fetched", err)
 	}
 	again := r.cloister("devcontainer", "trust", "-C", r.project)
 	after, _ := os.ReadFile(lock)
@@ -198,7 +198,7 @@ func (h *hostileRegistry) pinned(r *ruled, wants func(string) error, lock string
 	out = append(out, found("a session reads the lock file and cannot change it", strings.Contains(inside.Stdout, "swap") &&
 		string(kept) == string(before), "%d %s%s", inside.Status, inside.Stdout, inside.Stderr))
 	if err := os.WriteFile(lock, []byte(strings.ReplaceAll(string(before), digest, evil)), 0o644); err != nil {
-		return noHost("change the lock file", err)
+		return escape.NoHost("change the lock file", err)
 	}
 	changed := r.cloister("run", "-C", r.project, "--devcontainer", "--", "true")
 	return append(out, found("one that was changed waits for trust", changed.Status == 125 &&

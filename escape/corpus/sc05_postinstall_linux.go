@@ -15,18 +15,18 @@ func sc05() escape.Case {
 				line += " " + id
 			}
 			if err := w.Write("evil/package.json", `{"name":"evil","version":"1.0.0","scripts":{"postinstall":"`+line+` > out.json 2>&1"}}`); err != nil {
-				return noHost("make the package", err)
+				return escape.NoHost("make the package", err)
 			}
 			defer clean(w.Project+"/evil", w.Project+"/node_modules", w.Project+"/package.json", w.Project+"/package-lock.json")
 			// FS-09 took it away, and gVisor looks for what is to be renamed before it refuses.
 			if err := w.Write(".git/hooks/pre-push.sample", "#!/bin/sh\n"); err != nil {
-				return noHost("put a sample back", err)
+				return escape.NoHost("put a sample back", err)
 			}
 			know, err := w.Know()
 			if err != nil {
-				return noHost("tell what is known", err)
+				return escape.NoHost("tell what is known", err)
 			}
-			res := outcome(w, []string{"--expose", w.Self, "-e", escape.EnvInside + "=" + know}, "sh", "-c", "cd evil && npm install --no-audit --no-fund --offline; cat out.json")
+			res := w.Outcome([]string{"--expose", w.Self, "-e", escape.EnvInside + "=" + know}, "sh", "-c", "cd evil && npm install --no-audit --no-fund --offline; cat out.json")
 			answers, other := escape.ReadAnswers(res.Stdout)
 			var out []escape.Finding
 			seen := map[string]bool{}

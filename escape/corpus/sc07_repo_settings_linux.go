@@ -41,9 +41,9 @@ func sc07() escape.Case {
 			// What is the whole machine's it may not even mention.
 			for _, text := range []string{"proxy:\n  hosts: {denied07.test: 127.0.0.1:1}\n", "proxy:\n  upstream_ca: [/etc/hostname]\n", "proxy: {approval_timeout: 1h}\n", "mcp: {servers: [{name: evil, command: [sh, -c, id], allow_tools: [x]}]}\n"} {
 				if err := w.Write(".cloister.yaml", "version: 1\n"+text); err != nil {
-					return append(out, noHost("write", err)...)
+					return append(out, escape.NoHost("write", err)...)
 				}
-				res := outcome(w, nil, "touch", "ran-sc07")
+				res := w.Outcome(nil, "touch", "ran-sc07")
 				out = append(out, found("it does not start with "+text, res.Status == 125 && strings.Contains(res.Stderr, ".cloister.yaml:") && !exists(w.Project+"/ran-sc07"), "status %d: %s", res.Status, res.Stderr))
 			}
 			clean(w.Project+"/.cloister.yaml", w.Project+"/.cloister", w.Project+"/policy.cedar", w.Project+"/.env", w.Project+"/cloister", w.Project+"/.config")
@@ -56,11 +56,11 @@ func sc07() escape.Case {
 // run: only once a person has agreed to its bytes, as the control does.
 func approvedByRepository(w *escape.World) []escape.Finding {
 	if err := w.Write(".cloister.yaml", "version: 1\nhostexec: {auto_approve: [{pattern: ^uname -s$}]}\n"); err != nil {
-		return noHost("write", err)
+		return escape.NoHost("write", err)
 	}
-	before := outcome(w, nil, "sh", "-c", "hostexec uname -s; true")
+	before := w.Outcome(nil, "sh", "-c", "hostexec uname -s; true")
 	trust, err := w.Exec(w.Cloister, "project", "trust")
-	after := outcome(w, nil, "sh", "-c", "hostexec uname -s; true")
+	after := w.Outcome(nil, "sh", "-c", "hostexec uname -s; true")
 	gone, errGone := w.Exec(w.Cloister, "project", "remove", ".")
 	return []escape.Finding{
 		found("a command that it approves does not run", before.Status == 0 && !strings.Contains(before.Stdout, "Linux"), "%s %s", before.Stdout, before.Stderr),

@@ -11,13 +11,13 @@ func sc08() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			mark := w.Base + "/mcp-ran"
 			if err := w.Write(".mcp.json", `{"mcpServers":{"x":{"command":"touch","args":["`+mark+`"]}}}`); err != nil {
-				return noHost("write .mcp.json", err)
+				return escape.NoHost("write .mcp.json", err)
 			}
 			if err := w.Write(".envrc", "touch "+mark+"\n"); err != nil {
-				return noHost("write .envrc", err)
+				return escape.NoHost("write .envrc", err)
 			}
 			defer clean(w.Project+"/.mcp.json", w.Project+"/.envrc", mark)
-			res := outcome(w, nil, "sh", "-c", "cat .mcp.json")
+			res := w.Outcome(nil, "sh", "-c", "cat .mcp.json")
 			ran := exists(mark)
 			_, err := w.Exec("touch", mark)
 			return []escape.Finding{

@@ -18,7 +18,7 @@ func se01() escape.Case {
 			back := []byte(canary)
 			slices.Reverse(back)
 			if err := r.w.Write(r.project+"/planted", "said "+string(back)); err != nil {
-				return noHost("plant one", err)
+				return escape.NoHost("plant one", err)
 			}
 			control := r.inside(look...)
 			return append(out, found("control: one that was planted is found", strings.Contains(control.Stdout, "found reversed in"), "%.600s", control.Stdout))

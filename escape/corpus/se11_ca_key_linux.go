@@ -16,7 +16,7 @@ func se11() escape.Case {
 			r.one = false // each session has its own
 			system, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 			if err != nil {
-				return noHost("read the host's authorities", err)
+				return escape.NoHost("read the host's authorities", err)
 			}
 			// Of the bundle inside the session's own certificate is what the host's has not.
 			bundle := func() (string, escape.Finding) {
@@ -34,7 +34,7 @@ func se11() escape.Case {
 			second, again := bundle()
 			kept, err := holding([]string{r.base}, "PRIVATE KEY")
 			if err != nil {
-				return noHost("search cloister's folders", err)
+				return escape.NoHost("search cloister's folders", err)
 			}
 			after, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 			return []escape.Finding{

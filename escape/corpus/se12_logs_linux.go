@@ -16,7 +16,7 @@ func se12() escape.Case {
 			refused := r.kept("a use is refused", false, "tls:unbound.test", get("unbound.test", "/ok/x", bearer))
 			script := r.w.Base + "/fails.sh"
 			if err := r.w.Write(script, "echo "+canary+"; echo "+canary+" >&2; exit 3\n"); err != nil {
-				return noHost("write a command that fails", err)
+				return escape.NoHost("write a command that fails", err)
 			}
 			wrong := r.cloister("--debug", "secret", "set", "OTHER", "--", "sh", script)
 			clean(script)
@@ -31,11 +31,11 @@ func se12() escape.Case {
 			}
 			kept, err := holding([]string{r.base}, canary)
 			if err != nil {
-				return noHost("search cloister's folders", err)
+				return escape.NoHost("search cloister's folders", err)
 			}
 			lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 			if err != nil {
-				return noHost("list the processes", err)
+				return escape.NoHost("list the processes", err)
 			}
 			for _, name := range append(lines, "/proc/self/environ") {
 				if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), canary) {
@@ -44,7 +44,7 @@ func se12() escape.Case {
 			}
 			control := r.base + "/planted"
 			if err := r.w.Write(control, canary); err != nil {
-				return noHost("plant one", err)
+				return escape.NoHost("plant one", err)
 			}
 			planted, err := holding([]string{r.base}, canary)
 			return []escape.Finding{

@@ -19,7 +19,7 @@ func se15() escape.Case {
 			}
 			res := r.cloister("guardian", "status", "--json")
 			if err := json.Unmarshal([]byte(res.Stdout), &status); err != nil || status.PID == 0 {
-				return noHost("find the guardian", fmt.Errorf("%w: %s", err, res.Stdout))
+				return escape.NoHost("find the guardian", fmt.Errorf("%w: %s", err, res.Stdout))
 			}
 			out := []escape.Finding{used}
 			for _, name := range []string{"mem", "environ", "fd/0", "maps"} {

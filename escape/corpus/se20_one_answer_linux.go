@@ -18,7 +18,7 @@ func se20() escape.Case {
 		Source: "issue 16, second audit", Layers: []string{"approval"}, Needs: gate(),
 		Host: withSecret(config, func(r *ruled) []escape.Finding {
 			if err := r.w.Write(r.project+"/job.sh", "echo ran $1 >>runs\n"); err != nil {
-				return noHost("write a job", err)
+				return escape.NoHost("write a job", err)
 			}
 			write := func(path string) string {
 				return rpc("tools.test", "/ok/mcp", "tools/call", `{"name":"write","arguments":{"path":"`+path+`"}}`)

@@ -29,7 +29,7 @@ func se21a() escape.Case {
 			file := r.base + "/value"
 			text := `{"Version": 1, "AccessKeyId": "` + keyID + `", "SecretAccessKey": "` + keySecret + `"}`
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				return noHost("write the access key", err)
+				return escape.NoHost("write the access key", err)
 			}
 			res := r.cloister("secret", "set", "AWS", "--kind", "aws", "--file", file)
 			clean(file)

@@ -20,10 +20,10 @@ func se23() escape.Case {
 			}
 			other := filepath.Join(r.base, "another")
 			if err := os.MkdirAll(other, 0o755); err != nil {
-				return noHost("make another project", err)
+				return escape.NoHost("make another project", err)
 			}
 			if err := os.Chmod(other, 0o777); err != nil {
-				return noHost("open another project", err)
+				return escape.NoHost("open another project", err)
 			}
 			first, foreign := token(r.project), token(other)
 			send := func(text string) (escape.Result, string) {

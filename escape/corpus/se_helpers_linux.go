@@ -50,11 +50,11 @@ func withSecret(config func(w *escape.World) string, look func(r *ruled) []escap
 	return with(config, together(func(r *ruled) []escape.Finding {
 		file := r.base + "/value"
 		if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
-			return noHost("write the secret", err)
+			return escape.NoHost("write the secret", err)
 		}
 		res := r.cloister("secret", "set", "TOKEN", "--file", file)
 		if err := os.Remove(file); err != nil {
-			return noHost("remove the secret's file", err)
+			return escape.NoHost("remove the secret's file", err)
 		}
 		if res.Status != 0 {
 			return []escape.Finding{found("set the secret", false, "status %d: %s", res.Status, res.Stderr)}

@@ -16,7 +16,7 @@ func ui05() escape.Case {
 		Host: windowed(func(v *window) []escape.Finding {
 			secret, err := v.link()
 			if err != nil {
-				return noHost("make a link", err)
+				return escape.NoHost("make a link", err)
 			}
 			first, again := v.enter(secret), v.enter(secret)
 			out := []escape.Finding{
@@ -26,20 +26,20 @@ func ui05() escape.Case {
 			}
 			fresh, err := v.link()
 			if err != nil {
-				return noHost("make a link", err)
+				return escape.NoHost("make a link", err)
 			}
 			if err := v.enter(fresh); err != nil {
-				return noHost("enter", err)
+				return escape.NoHost("enter", err)
 			}
 			_, cookie, _ := strings.Cut(v.cookie, "=")
 			for name, text := range map[string]string{"a link's secret": secret, "the cookie": cookie, "the word": v.word} {
 				files, err := holding([]string{v.r.base}, text)
 				if err != nil {
-					return noHost("search cloister's folders", err)
+					return escape.NoHost("search cloister's folders", err)
 				}
 				lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 				if err != nil {
-					return noHost("list the processes", err)
+					return escape.NoHost("list the processes", err)
 				}
 				for _, name := range lines {
 					if line, err := os.ReadFile(name); err == nil && strings.Contains(string(line), text) {
@@ -51,7 +51,7 @@ func ui05() escape.Case {
 			page := browser.Ask(v.at, v.request("GET", "/login", [2]string{"Cookie", ""}, [2]string{"Cloister-Window", ""}, [2]string{"Origin", ""}))
 			body, err := json.Marshal(map[string]any{"link": "x", "public": v.public})
 			if err != nil {
-				return noHost("write a login", err)
+				return escape.NoHost("write a login", err)
 			}
 			wrong := browser.Ask(v.at, "POST /login/link HTTP/1.1\r\nHost: "+v.at+"\r\nOrigin: http://"+v.at+"\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+string(body))
 			set, err := v.setCookie()

@@ -16,7 +16,7 @@ func ui05a() escape.Case {
 			return r.watched(func() []escape.Finding {
 				p, code, err := browser.Paired(context.Background(), r.base+"/run/cloister/guardian.sock", "phone", "https://my-tunnel.example")
 				if err != nil {
-					return noHost("pair a phone", err)
+					return escape.NoHost("pair a phone", err)
 				}
 				r.started("cd /work && hostexec echo one; hostexec echo two; hostexec echo three")
 				next := func() (q browser.Question, waits bool) {

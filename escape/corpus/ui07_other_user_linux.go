@@ -27,11 +27,11 @@ func ui07() escape.Case {
 			// With the ways open: peer credentials hold by themselves.
 			for _, path := range []string{v.r.base, run, run + "/cloister"} {
 				if err := os.Chmod(path, 0o755); err != nil {
-					return noHost("open the way", err)
+					return escape.NoHost("open the way", err)
 				}
 			}
 			if err := os.Chmod(run+"/cloister/guardian.sock", 0o777); err != nil {
-				return noHost("open the way", err)
+				return escape.NoHost("open the way", err)
 			}
 			other := func(words ...string) escape.Result {
 				res, err := v.r.w.Exec("setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups"}, words...)...)

@@ -35,7 +35,7 @@ func ui08() escape.Case {
 			}
 			stop, start := v.r.cloister("guardian", "stop"), v.r.cloister("guardian", "start")
 			if _, err := v.link(); err != nil || stop.Status+start.Status != 0 {
-				return noHost("restart the guardian", fmt.Errorf("%w: %s %s", err, stop.Stderr, start.Stderr))
+				return escape.NoHost("restart the guardian", fmt.Errorf("%w: %s %s", err, stop.Stderr, start.Stderr))
 			}
 			return append(out, v.refused("cookie and word of before a restart", v.request("GET", "/v1/status"), 401, 421))
 		}),

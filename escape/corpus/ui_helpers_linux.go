@@ -94,7 +94,7 @@ func windowed(look func(v *window) []escape.Finding) func(w *escape.World) []esc
 		r.cloister("guardian", "start")
 		v, err := r.open()
 		if err != nil {
-			return noHost("open the window", err)
+			return escape.NoHost("open the window", err)
 		}
 		return look(v)
 	})

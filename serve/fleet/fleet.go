@@ -20,8 +20,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloister/internal/passfd"
 )
 
 // Program is its name.
@@ -47,10 +50,11 @@ func (e *Refused) Error() string { return e.Text }
 // Started starts the program for one connection to it, of these words and this environment.
 func Started(program string, env []string, words ...string) func(context.Context) (io.ReadWriteCloser, error) {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
-		ours, theirs, err := socketPair()
+		pair, err := passfd.Pair(unix.SOCK_STREAM)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", Program, err)
 		}
+		ours, theirs := os.NewFile(uintptr(pair[0]), Program), os.NewFile(uintptr(pair[1]), Program)
 		defer ours.Close()
 		defer theirs.Close()
 		conn, err := net.FileConn(ours)
@@ -72,21 +76,6 @@ func Started(program string, env []string, words ...string) func(context.Context
 		}
 		return s, nil
 	}
-}
-
-// socketPair gives two ends, which no other program that is started just now has.
-func socketPair() (ours, theirs *os.File, err error) {
-	syscall.ForkLock.RLock() // macOS makes none that is closed by itself
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err == nil {
-		syscall.CloseOnExec(pair[0])
-		syscall.CloseOnExec(pair[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	return os.NewFile(uintptr(pair[0]), Program), os.NewFile(uintptr(pair[1]), Program), nil
 }
 
 // started is the connection to a program of ours.

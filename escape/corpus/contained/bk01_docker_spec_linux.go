@@ -127,31 +127,31 @@ func spec() escape.Case {
 			e := EngineOf(w)
 			var info struct{ SecurityOptions []string }
 			if err := e.Ask(http.MethodGet, "/info", nil, &info); err != nil {
-				return noHost("ask the engine", err)
+				return escape.NoHost("ask the engine", err)
 			}
 			apparmor := strings.Contains(strings.Join(info.SecurityOptions, " "), "name=apparmor")
 			// Root's and the user's attempts share an engine.
 			name := fmt.Sprintf("bk01-%d", os.Getuid())
-			res := outcome(w, []string{"-d", "--name", name, "--memory", "256MiB"}, "sleep", "60")
+			res := w.Outcome([]string{"-d", "--name", name, "--memory", "256MiB"}, "sleep", "60")
 			defer func() { _, _ = w.Exec(w.Cloister, "stop", name) }() // the world's end would too
 			if res.Status != 0 {
-				return []escape.Finding{found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
+				return []escape.Finding{escape.Found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
 			}
 			c, err := e.of(name, "init")
 			if err != nil {
-				return noHost("look at the container", err)
+				return escape.NoHost("look at the container", err)
 			}
 			gate, err := e.of(name, "gate")
 			if err != nil {
-				return noHost("look at the gate", err)
+				return escape.NoHost("look at the gate", err)
 			}
 			out := []escape.Finding{
-				found("the agent's container", len(c.faults(apparmor)) == 0, "%v", c.faults(apparmor)),
-				found("the gate sees neither network nor files", gate.HostConfig.NetworkMode == "none" && gate.HostConfig.ReadonlyRootfs && len(gate.Mounts) == 2, "%+v", gate),
+				escape.Found("the agent's container", len(c.faults(apparmor)) == 0, "%v", c.faults(apparmor)),
+				escape.Found("the gate sees neither network nor files", gate.HostConfig.NetworkMode == "none" && gate.HostConfig.ReadonlyRootfs && len(gate.Mounts) == 2, "%+v", gate),
 			}
 			var plain struct{ ID string }
 			if err := e.Ask(http.MethodPost, "/containers/create", map[string]any{"Image": c.Image, "Cmd": []string{"true"}}, &plain); err != nil {
-				return noHost("control: make a plain container", err)
+				return escape.NoHost("control: make a plain container", err)
 			}
 			var usual created
 			err = e.Ask(http.MethodGet, "/containers/"+plain.ID+"/json", nil, &usual)
@@ -159,9 +159,9 @@ func spec() escape.Case {
 				err = derr
 			}
 			if err != nil {
-				return noHost("control: look at a plain container", err)
+				return escape.NoHost("control: look at a plain container", err)
 			}
-			return append(out, found("control: a plain container is found wanting", len(usual.faults(apparmor)) >= 10, "%v", usual.faults(apparmor)))
+			return append(out, escape.Found("control: a plain container is found wanting", len(usual.faults(apparmor)) >= 10, "%v", usual.faults(apparmor)))
 		},
 	}
 }

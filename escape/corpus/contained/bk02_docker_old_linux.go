@@ -45,14 +45,14 @@ func old() escape.Case {
 		Host: func(w *escape.World) []escape.Finding {
 			// Root's and the user's attempts share an engine.
 			name := fmt.Sprintf("bk02-%d", os.Getuid())
-			res := outcome(w, []string{"-d", "--name", name}, "sleep", "60")
+			res := w.Outcome([]string{"-d", "--name", name}, "sleep", "60")
 			defer func() { _, _ = w.Exec(w.Cloister, "stop", name) }() // the world's end would too
 			if res.Status != 0 {
-				return []escape.Finding{found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
+				return []escape.Finding{escape.Found("it runs", false, "status %d: %s", res.Status, res.Stderr)}
 			}
 			c, err := EngineOf(w).of(name, "init")
 			if err != nil {
-				return noHost("look at the container", err)
+				return escape.NoHost("look at the container", err)
 			}
 			var p profile
 			for _, o := range c.HostConfig.SecurityOpt {
@@ -61,17 +61,17 @@ func old() escape.Case {
 				}
 			}
 			if err != nil {
-				return noHost("read the profile", err)
+				return escape.NoHost("read the profile", err)
 			}
 			var out []escape.Finding
 			for _, name := range []string{"io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "mount", "keyctl", "add_key", "userfaultfd", "perf_event_open", "setns", "open_by_handle_at"} {
-				out = append(out, found(name+" is shut", !p.lets(name, 0), "the profile lets it through"))
+				out = append(out, escape.Found(name+" is shut", !p.lets(name, 0), "the profile lets it through"))
 			}
 			for name, family := range map[string]uint64{"AF_ALG": unix.AF_ALG, "AF_VSOCK": unix.AF_VSOCK, "AF_PACKET": unix.AF_PACKET, "AF_XDP": unix.AF_XDP} {
-				out = append(out, found("socket of "+name+" is shut", !p.lets("socket", family), "the profile lets it through"))
+				out = append(out, escape.Found("socket of "+name+" is shut", !p.lets("socket", family), "the profile lets it through"))
 			}
 			return append(out,
-				found("control: what programs need is open", p.lets("openat", 0) && p.lets("socket", unix.AF_INET), "the profile is not read as it is"),
+				escape.Found("control: what programs need is open", p.lets("openat", 0) && p.lets("socket", unix.AF_INET), "the profile is not read as it is"),
 				// Seccomp_filters counts them: the engine's for the first process, both
 				// for the command (proc_pid_status(5)).
 				filters(w, name))
@@ -81,5 +81,5 @@ func old() escape.Case {
 
 func filters(w *escape.World, name string) escape.Finding {
 	res, err := w.Exec(w.Cloister, "exec", name, "--", "grep", "-h", "Seccomp_filters", "/proc/self/status")
-	return found("the command is behind both filters", err == nil && strings.Join(strings.Fields(res.Stdout), " ") == "Seccomp_filters: 2", "status %d: %s%s", res.Status, res.Stdout, res.Stderr)
+	return escape.Found("the command is behind both filters", err == nil && strings.Join(strings.Fields(res.Stdout), " ") == "Seccomp_filters: 2", "status %d: %s%s", res.Status, res.Stdout, res.Stderr)
 }

@@ -10,10 +10,11 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/passfd"
 )
 
 // Stream is between the agent's first process and the shim.
@@ -208,15 +209,9 @@ const headerNone = "Cloister-None"
 
 // pair makes a connection.
 func pair() (a, b *net.UnixConn, err error) {
-	syscall.ForkLock.RLock() // no program that is started meanwhile has them
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
+	fds, err := passfd.Pair(unix.SOCK_STREAM)
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, nil, err
 	}
 	var out [2]*net.UnixConn
 	for i, fd := range fds {

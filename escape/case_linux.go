@@ -146,21 +146,28 @@ const (
 	Protect      Layer = "protect"
 	Policy       Layer = "policy"
 	Commands     Layer = "commands"
+	// Those of machines alone, around the server of files (sandbox/microvm/monitor).
+	Modes  Layer = "modes"
+	Server Layer = "server"
 )
 
 // Layers are all of them.
-func Layers() []Layer {
-	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy, Commands}
-}
+func Layers() []Layer { return append(Native.Layers(), Modes, Server) }
 
 // Layers are those that can be left out of a column's cloisters.
 func (c Column) Layers() []Layer {
-	if c == GVisor {
+	switch c {
+	case GVisor:
 		// Landlock is not of it, the kernel's own program gives capabilities up, and without the
 		// view there is no folder that the kernel could serve.
 		return []Layer{Net, Seccomp, Protect, Policy, Commands}
+	case Docker: // an engine makes no container without a view and a network namespace of its own
+		return []Layer{Seccomp, Capabilities, Protect, Policy, Commands}
+	case MicroVM: // in the guest stand its own kernel and what holds commands there
+		return []Layer{Modes, Server, Protect, Policy, Commands}
+	case Native, WithImage, User, Pod:
 	}
-	return Layers()
+	return []Layer{View, Net, Landlock, Seccomp, Capabilities, Protect, Policy, Commands}
 }
 
 // Tried says whether a case can be tried with a layer left out at all.

@@ -149,7 +149,13 @@ func (c Case) In(column Column) bool {
 // Seen is what came of the cases in each column and as whom: "root" or "user".
 type Seen map[string]map[Column][]string
 
-// ParseSeen reads what Format wrote.
+// What stands before the word of who tried a case that did not pass.
+const (
+	Failed    = "-"
+	Undecided = "?"
+)
+
+// ParseSeen reads what Format wrote, and lines added to it as cases are tried: the last one counts.
 func ParseSeen(text string) (Seen, error) {
 	out := Seen{}
 	for line := range strings.Lines(text) {
@@ -162,10 +168,15 @@ func ParseSeen(text string) (Seen, error) {
 			return nil, fmt.Errorf("read columns: %q is no case, column and who", line)
 		}
 		for as := range strings.SplitSeq(f[2], ",") {
-			if as != "root" && as != "user" {
+			who := strings.TrimLeft(as, Failed+Undecided)
+			switch {
+			case who != "root" && who != "user":
 				return nil, fmt.Errorf("read columns: %q is neither root nor user", as)
+			case who == as:
+				out.Add(f[0], Column(f[1]), as)
+			default:
+				out.Forget(f[0], Column(f[1]), who)
 			}
-			out.Add(f[0], Column(f[1]), as)
 		}
 	}
 	return out, nil

@@ -84,7 +84,7 @@ func (hs Holds) Stale(cases []Case) error {
 		case c.Tried() && !ok:
 			errs = append(errs, fmt.Errorf("%s: nothing is known of it", c.ID))
 		case c.Tried():
-			for _, l := range Layers() {
+			for _, l := range Native.Layers() {
 				_, needs := c.Needs[l]
 				known := slices.Contains(h.Held, l) || slices.Contains(h.Open, l) || slices.Contains(h.Untried, l)
 				if (c.names(l) || needs) != known {
@@ -154,7 +154,7 @@ func (r *Row) without(layer Layer, g *Row) {
 	case odd != nil:
 		r.Off[layer] = Off{Untried: odd.Try + ": " + odd.Text}
 		r.fail("without %s an answer proves nothing, and Needs does not say why: %s: %s", layer, odd.Try, odd.Text)
-	case r.Case.names(layer):
+	case r.Case.names(layer), layer == Modes, layer == Server: // cases name no wall of one level alone
 		r.Off[layer] = Off{Held: true}
 	}
 }

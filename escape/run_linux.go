@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"cloister/escape/hoststate"
@@ -22,9 +23,12 @@ type Options struct {
 	Kind     Enclosure
 	Self     string // this program
 	Cases    []Case
+	AtOnce   int // cases with a cloister of their own that are tried side by side; 0: one
 	// Ended, where it is set, is called as each cloister and each control ends, with the
 	// cases that shared it and what they came to so far.
 	Ended func(what string, rows []*Row, took time.Duration)
+	// Judged, where it is set, is called with each case as it is known whether it passes. Both may be called at once.
+	Judged func(r Row)
 }
 
 func (o Options) ended(what string, rows []*Row, since time.Time) {
@@ -45,6 +49,9 @@ type Row struct {
 	// Off is what was seen with one layer left out, for each that the case names or
 	// needs, or that another case shares a cloister without.
 	Off map[Layer]Off
+
+	unsure bool // an answer, a machine or a control is missing
+	harm   bool // something of the host was changed or reached
 }
 
 // Off is what a case came to with one layer left out. Exactly one of the three
@@ -57,6 +64,14 @@ type Off struct {
 
 // Passed tells whether every part of the verdict is as it must be.
 func (r Row) Passed() bool { return len(r.Problems) == 0 }
+
+// Undecided tells that a case does not pass although nothing is known to have come off: a control failed, a
+// machine did not boot, or an answer is missing.
+func (r Row) Undecided() bool {
+	open := slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.State == Open })
+	lost := slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Held && strings.HasPrefix(f.Name, "control") })
+	return !r.Passed() && !open && !r.harm && (lost || r.unsure)
+}
 
 func (r *Row) fail(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
@@ -79,10 +94,7 @@ func (o Options) run(ctx context.Context) ([]Row, error) {
 	for i, c := range o.Cases {
 		rows[i] = Row{Case: c, Off: map[Layer]Off{}}
 	}
-	if err := o.enclosed(ctx, rows); err != nil {
-		return nil, err
-	}
-	if err := o.controls(ctx, rows); err != nil {
+	if err := o.tried(ctx, rows); err != nil {
 		return nil, err
 	}
 	if o.Layers {
@@ -98,44 +110,82 @@ func (o Options) run(ctx context.Context) ([]Row, error) {
 // own tells whether a case needs a cloister of its own.
 func own(c Case) bool { return c.Flags != nil || c.Prepare != nil }
 
-// enclosed runs every case in the real thing.
-func (o Options) enclosed(ctx context.Context, rows []Row) error {
+// tried has every case tried in the real thing, and then outside. What does not come off there proves
+// nothing inside. So many lanes have a world each, and take one group of cases after the other.
+func (o Options) tried(ctx context.Context, rows []Row) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	waiting := make(chan []*Row)
+	var lanes sync.WaitGroup
+	for range max(1, o.AtOnce) {
+		lanes.Go(func() {
+			if err := o.lane(ctx, waiting); err != nil {
+				stop(err)
+			}
+		})
+	}
+	for _, group := range groups(rows) {
+		select {
+		case waiting <- group:
+		case <-ctx.Done():
+		}
+	}
+	close(waiting)
+	lanes.Wait()
+	return context.Cause(ctx)
+}
+
+func (o Options) lane(ctx context.Context, waiting <-chan []*Row) (err error) {
 	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	w.Off = o.Off
-	err = o.enclosedIn(w, rows)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-func (o Options) enclosedIn(w *World, rows []Row) error {
 	if err := w.Configure(); err != nil {
 		return err
 	}
-	var shared []*Row
-	var singles [][]*Row
-	for i := range rows {
-		if c := rows[i].Case; c.Tries != nil && !own(c) {
-			shared = append(shared, &rows[i])
-		} else {
-			singles = append(singles, []*Row{&rows[i]})
-		}
+	outside, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
+	if err != nil {
+		return err
 	}
-	for _, group := range append([][]*Row{shared}, singles...) {
-		if len(group) == 0 {
-			continue
-		}
+	defer func() { err = errors.Join(err, outside.Close()) }()
+	for group := range waiting {
 		began := time.Now()
 		if err := o.group(w, group); err != nil {
 			return fmt.Errorf("%s: %w", group[0].Case.ID, err)
 		}
 		o.ended("inside", group, began)
+		for _, r := range group {
+			if err := o.outside(outside, r); err != nil {
+				return fmt.Errorf("control of %s: %w", r.Case.ID, err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err() // what came of commands that were cut off says nothing
+			}
+			if o.Judged != nil {
+				o.Judged(*r)
+			}
+		}
 	}
 	return nil
+}
+
+// groups are the cases that share a cloister, and then each of the others.
+func groups(rows []Row) [][]*Row {
+	var shared []*Row
+	var singles [][]*Row
+	for i := range rows {
+		if rows[i].Case.Shares() {
+			shared = append(shared, &rows[i])
+		} else {
+			singles = append(singles, []*Row{&rows[i]})
+		}
+	}
+	if len(shared) == 0 {
+		return singles
+	}
+	return append([][]*Row{shared}, singles...)
 }
 
 // group runs cases in one cloister and judges them.
@@ -198,6 +248,7 @@ func (o Options) group(w *World, rows []*Row) error {
 			r.fail("nothing was looked at")
 		}
 		if w.unbooted > 0 {
+			r.unsure = true
 			r.fail("%d machines did not boot", w.unbooted)
 		}
 	}
@@ -232,10 +283,12 @@ func (w *World) attempt(rows []*Row) error {
 			}
 			r.Answers = append(r.Answers, a)
 			if a.State != Held {
+				r.unsure = true
 				r.fail("%s: %s: %s", a.Try, a.State, a.Text)
 			}
 		}
 		if want := len(r.Case.Tries(w.Inside)); len(r.Answers) != want {
+			r.unsure = true
 			r.fail("%d answers of %d tries; status %d; %.400s%.400s", len(r.Answers), want, res.Status, other, res.Stderr)
 		}
 	}
@@ -256,7 +309,7 @@ func blame(rows []*Row, what string, traces []string) {
 		named := false
 		for _, r := range rows {
 			if strings.Contains(trace, r.Case.ID) {
-				named = true
+				named, r.harm = true, true
 				r.fail("%s: %s", what, trace)
 			}
 		}
@@ -264,33 +317,27 @@ func blame(rows []*Row, what string, traces []string) {
 			continue
 		}
 		for _, r := range rows {
+			r.harm = true
 			r.fail("%s by one of these cases: %s", what, trace)
 		}
 	}
 }
 
-// controls makes every try outside. What does not come off there proves nothing
-// inside.
-func (o Options) controls(ctx context.Context, rows []Row) error {
-	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
-	if err != nil {
+// outside makes a case's tries there.
+func (o Options) outside(w *World, r *Row) error {
+	if r.Case.Tries == nil {
+		return nil
+	}
+	// What an earlier control took away is there again.
+	if err := errors.Join(w.files(), w.hooks()); err != nil {
 		return err
 	}
-	for i := range rows {
-		if rows[i].Case.Tries == nil {
-			continue
-		}
-		// What an earlier control took away is there again.
-		if err := errors.Join(w.files(), w.hooks()); err != nil {
-			return err
-		}
-		began := time.Now()
-		if err := w.control(&rows[i]); err != nil {
-			return fmt.Errorf("control of %s: %w", rows[i].Case.ID, err)
-		}
-		o.ended("control", []*Row{&rows[i]}, began)
+	began := time.Now()
+	if err := w.control(r); err != nil {
+		return err
 	}
-	return w.Close()
+	o.ended("control", []*Row{r}, began)
+	return nil
 }
 
 func (w *World) control(r *Row) error {
@@ -327,6 +374,7 @@ func (w *World) control(r *Row) error {
 		case t.Control == ByNobody:
 			r.Excused = append(r.Excused, t.Name+": "+t.Why)
 		default:
+			r.unsure = true
 			r.fail("no control: %s outside:%s %s", t.Name, said[t.Name], said["(the process)"])
 		}
 	}

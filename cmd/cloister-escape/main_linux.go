@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cloister/escape"
@@ -313,7 +314,7 @@ func run(ctx context.Context, words []string) error {
 	case os.Geteuid() == 0:
 		return apart(ctx, o, words)
 	}
-	if o.Cases, err = o.cases(); err != nil {
+	if o.Cases, err = o.cases(); err != nil || len(o.Cases) == 0 {
 		return err
 	}
 	began := time.Now()
@@ -322,7 +323,17 @@ func run(ctx context.Context, words []string) error {
 	if o.verbose {
 		o.Ended = sayEnded
 	}
+	var lost error
+	var mu sync.Mutex
+	if o.columns != "" {
+		o.Judged = func(r escape.Row) {
+			mu.Lock()
+			defer mu.Unlock()
+			lost = errors.Join(lost, added(o.columns, o.Kind.Column(), r))
+		}
+	}
 	rows, err := escape.Run(ctx, o.Options)
+	err = errors.Join(err, lost)
 	failed := report(rows, o.verbose)
 	if err != nil {
 		return err
@@ -336,14 +347,13 @@ func run(ctx context.Context, words []string) error {
 			failed++
 		}
 	}
-	if o.columns != "" {
-		if err := note(o.columns, o.Kind.Column(), rows); err != nil {
-			return err
-		}
-	}
 	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed,
 		len(corpus.Missing()), time.Since(began).Round(time.Second))
-	if failed > 0 {
+	decided := slices.ContainsFunc(rows, func(r escape.Row) bool { return !r.Passed() && !r.Undecided() })
+	switch {
+	case failed > 0 && o.again && !decided:
+		return &statusError{3}
+	case failed > 0:
 		return &statusError{1}
 	}
 	return nil
@@ -364,10 +374,11 @@ func sayEnded(what string, rows []*escape.Row, took time.Duration) {
 	if more := len(rows) - 1; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	fmt.Fprintf(os.Stderr, "%7.1f s  %s %s\n", took.Seconds(), what, names)
+	text := fmt.Sprintf("%7.1f s  %s %s\n", took.Seconds(), what, names)
 	for _, r := range rows {
 		for _, p := range r.Problems {
-			fmt.Fprintf(os.Stderr, "           %s: %s\n", r.Case.ID, p)
+			text += fmt.Sprintf("           %s: %s\n", r.Case.ID, p)
 		}
 	}
+	fmt.Fprint(os.Stderr, text) // in one piece: others end at the same time
 }

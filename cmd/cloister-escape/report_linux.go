@@ -62,24 +62,25 @@ func clip(text string, most int) string {
 	return strings.Join(lines, "\n        |   ")
 }
 
-// note adds what came of the cases to the file of columns.
-func note(file string, column escape.Column, rows []escape.Row) error {
-	seen, err := readSeen(file)
-	if err != nil {
-		return err
-	}
+// added writes what came of a case at the end of the file of columns: several runs write one file at a time, and
+// what is cut off keeps what it saw. Lines are put in order by documents.
+func added(file string, column escape.Column, r escape.Row) error {
 	who := "user"
 	if os.Geteuid() == 0 {
 		who = "root"
 	}
-	for _, r := range rows {
-		if r.Passed() {
-			seen.Add(r.Case.ID, column, who)
-		} else {
-			seen.Forget(r.Case.ID, column, who)
-		}
+	switch {
+	case r.Undecided():
+		who = escape.Undecided + who
+	case !r.Passed():
+		who = escape.Failed + who
 	}
-	return os.WriteFile(file, []byte(seen.Format(corpus.All())), 0o644)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\n", r.Case.ID, column, who)
+	return errors.Join(err, f.Close())
 }
 
 func readSeen(file string) (escape.Seen, error) {
@@ -123,6 +124,14 @@ func compare(file string, rows []escape.Row, write bool) error {
 
 // documents writes what readers see of the corpus.
 func documents(repository string) error {
+	columns := filepath.Join(repository, "escape/testdata/columns.tsv")
+	seen, err := readSeen(columns)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(columns, []byte(seen.Format(corpus.All())), 0o644); err != nil {
+		return err
+	}
 	facts, err := page.Read(filepath.Join(repository, "escape/testdata"), corpus.All(), corpus.Missing())
 	if err != nil {
 		return err

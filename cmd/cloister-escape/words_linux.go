@@ -21,7 +21,7 @@ type options struct {
 	escape.Options
 	only, skip, part, holds, document, columns string
 	isolation, image, images, machine, cluster string
-	write, short, verbose, together            bool
+	write, short, verbose, together, again     bool
 }
 
 const usage = `Usage: cloister-escape [flags]
@@ -65,8 +65,11 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
 	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side "+
 		"by side")
+	f.IntVar(&o.AtOnce, "at-once", 1, "so many `cases` side by side that have a cloister of their own")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.together, "together", false, "commands of one case share a cloister where it allows that, as in machines")
+	f.BoolVar(&o.again, "again", false, "status 3 where cases did not pass and nothing came off: a control failed, a machine did "+
+		"not boot, an answer is missing")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), usage)
@@ -190,6 +193,7 @@ func (o options) cases() ([]escape.Case, error) {
 		for i := n - 1; i < len(all); i += of {
 			out = append(out, all[i])
 		}
+		return out, nil // of few cases a part may have none
 	}
 	if len(out) == 0 {
 		return nil, wrong("no case matches %q here; docs/attempts.md names them all", o.only)

@@ -15,7 +15,7 @@ func probed(column escape.Column) []escape.Layer {
 	if column == escape.GVisor {
 		return []escape.Layer{escape.Net}
 	}
-	return slices.DeleteFunc(escape.Layers(), func(l escape.Layer) bool { return l == escape.Policy || l == escape.Commands })
+	return slices.DeleteFunc(escape.Native.Layers(), func(l escape.Layer) bool { return l == escape.Policy || l == escape.Commands })
 }
 
 func bk14() escape.Case {

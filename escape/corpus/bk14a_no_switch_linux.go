@@ -31,7 +31,7 @@ func bk14a() escape.Case {
 			}
 			// Seccomp 2 is a filter, NoNewPrivs 1 the promise not to gain: proc_pid_status(5).
 			const look = "grep -c -e '^Seccomp:.2$' -e '^NoNewPrivs:.1$' -e '^CapEff:.0*$' /proc/self/status; ls -A " + "\"$0\""
-			for _, left := range escape.Layers() {
+			for _, left := range escape.Native.Layers() {
 				layer := string(left)
 				w.Extra["CLOISTER_LAYER_OFF"] = layer
 				res := w.Outcome(nil, "sh", "-c", look, w.Outside)

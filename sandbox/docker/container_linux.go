@@ -68,11 +68,11 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 	if s.Limits.CPUs > 0 {
 		host["NanoCpus"] = int64(math.Round(s.Limits.CPUs * 1e9))
 	}
-	return object{
+	return inside.LeaveOut(object{
 		"Image": image, "Entrypoint": []string{inside.Program}, "Cmd": []string{inside.RoleInit}, "WorkingDir": "/",
 		"User": strconv.Itoa(u.UID) + ":" + strconv.Itoa(u.GID), "Healthcheck": object{"Test": []string{"NONE"}},
 		"Labels": d.labels(s, inside.RoleInit), "HostConfig": host, "NetworkDisabled": true,
-	}, nil
+	}), nil
 }
 
 // engineMounts is what the engine does of a plan: it finds the host's files, and makes memory,

@@ -289,7 +289,7 @@ func (st *start) bounded(pid int) error {
 func (st *start) plan(ctx context.Context) error {
 	b := inside.Build{
 		Host: plan.Hostname(st.spec.Name), User: st.user, Network: st.spec.Network, Peers: st.spec.Peers,
-		Protect: st.spec.Protect, Links: st.spec.Links,
+		Protect: inside.Protected(st.spec.Protect), Links: st.spec.Links,
 	}
 	owners := map[[2]uint32]int{}
 	for _, bind := range st.spec.Binds {

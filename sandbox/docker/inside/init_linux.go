@@ -235,7 +235,7 @@ func (f *first) start(l Line, c Command) (int, chan unix.WaitStatus, Line, error
 	ended := make(chan unix.WaitStatus, 1)
 	f.mu.Lock()
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, rolePayload},
-		&syscall.ProcAttr{Env: []string{}, Files: append(files, theirs.Fd()), Sys: sys})
+		&syscall.ProcAttr{Env: payloadEnv(), Files: append(files, theirs.Fd()), Sys: sys})
 	if err == nil {
 		f.children[pid] = ended
 	}

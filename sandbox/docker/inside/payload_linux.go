@@ -49,7 +49,7 @@ func become(l Line, c Command) error {
 	if err := restrictSelf(); err != nil {
 		return err
 	}
-	if err := probe(c); err != nil {
+	if err := probe(c); err != nil && !off("seccomp", "capabilities", "protect") {
 		return fmt.Errorf("probe: %w", err)
 	}
 	if err := l.Say(Message{Ready: true}); err != nil {
@@ -75,7 +75,9 @@ func restrictSelf() error {
 		case plan.Landlock:
 			err = closeDoors(s.Writable)
 		case plan.Calls:
-			err = enterFilter()
+			if !off("seccomp") {
+				err = enterFilter()
+			}
 		default:
 			err = fmt.Errorf("%T: no wall of a container", s)
 		}

@@ -344,7 +344,7 @@ var packages = map[string]string{
 	"script/arrows":              "how the files of a package refer to each other, printed",
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
-	"script/check/rows":          "the rows that the corpus of attempts prints",
+	"script/check/rows":          "the rows that checks print and write",
 	"script/check/typecheck":     "the types of the tree for another platform",
 	"serve":                      "the sandboxes of a server's tenants",
 	"serve/connect":              "the Connect protocol with JSON, as a server",

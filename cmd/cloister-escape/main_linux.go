@@ -333,6 +333,9 @@ func run(ctx context.Context, words []string) error {
 		}
 	}
 	rows, err := escape.Run(ctx, o.Options)
+	if o.again && err == nil {
+		err = onceMore(ctx, o.Options, rows)
+	}
 	err = errors.Join(err, lost)
 	failed := report(rows, o.verbose)
 	if err != nil {
@@ -349,14 +352,30 @@ func run(ctx context.Context, words []string) error {
 	}
 	fmt.Printf("%d cases, %d passed, %d failed, %d not yet; %v\n", len(rows), len(rows)-failed, failed,
 		len(corpus.Missing()), time.Since(began).Round(time.Second))
-	decided := slices.ContainsFunc(rows, func(r escape.Row) bool { return !r.Passed() && !r.Undecided() })
-	switch {
-	case failed > 0 && o.again && !decided:
-		return &statusError{3}
-	case failed > 0:
+	if failed > 0 {
 		return &statusError{1}
 	}
 	return nil
+}
+
+// onceMore tries what is undecided again, one case after the other. What came off is never tried again
+// (docs/decisions/0045).
+func onceMore(ctx context.Context, o escape.Options, rows []escape.Row) error {
+	o.AtOnce, o.Cases = 1, nil
+	for _, r := range rows {
+		if r.Undecided() {
+			o.Cases = append(o.Cases, r.Case)
+			fmt.Printf("%-7s once more: %s\n", r.Case.ID, clip(strings.Join(r.Problems, "; "), 6))
+		}
+	}
+	if len(o.Cases) == 0 {
+		return nil
+	}
+	second, err := escape.Run(ctx, o)
+	for _, r := range second {
+		rows[slices.IndexFunc(rows, func(first escape.Row) bool { return first.Case.ID == r.Case.ID })] = r
+	}
+	return err
 }
 
 // as says who makes the attempts.

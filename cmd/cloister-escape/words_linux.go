@@ -68,8 +68,8 @@ func parse(words []string) (options, error) {
 	f.IntVar(&o.AtOnce, "at-once", 1, "so many `cases` side by side that have a cloister of their own")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.together, "together", false, "commands of one case share a cloister where it allows that, as in machines")
-	f.BoolVar(&o.again, "again", false, "status 3 where cases did not pass and nothing came off: a control failed, a machine did "+
-		"not boot, an answer is missing")
+	f.BoolVar(&o.again, "again", false, "try those once more that did not pass though nothing came off: "+
+		"a control failed, a machine did not boot, an answer is missing")
 	f.BoolVar(&o.verbose, "v", false, "print every try")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), usage)

@@ -1,15 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,33 +97,25 @@ func (r *runner) layers() {
 	r.command("write the documents", r.esc("cloister-escape"), "-document", ".")
 }
 
-// columns writes what was held in every kind of cloister, as root and as a user.
+// columns writes what was held in every kind of cloister, as root and as a user: into SEEN as each case ends, where
+// that is a file, so that a run that is cut off keeps what it saw.
 func (r *runner) columns() {
 	if !r.rootOnly("attempts in every kind of cloister") || !r.corpus() || !r.product() || !r.machine.ordinary() {
 		return
 	}
-	within, err := time.ParseDuration(os.Getenv("CONTAINED_WITHIN") + "s")
-	if err != nil {
-		within = 40 * time.Minute
-	}
-	seen := os.Getenv("SEEN")
-	if seen == "" {
-		seen = r.esc("columns")
-	}
+	seen := cmp.Or(os.Getenv("SEEN"), r.esc("columns"))
 	if !r.check("a file for what is seen", func(io.Writer) error {
 		return errors.Join(os.WriteFile(seen, nil, 0o666), os.Chmod(seen, 0o666))
 	}) {
 		return
 	}
 	r.eachKind([]string{"native", "image", "user", "docker", "gvisor"}, func(k kind, name, as string) {
-		flags := []string{"-columns", seen, "-again"}
-		r.madeIn(k, "attempts, "+name+", as "+as, as, within,
-			append(slices.Clone(flags), "-run", os.Getenv("ATTEMPTS"), "-skip", k.off, "-at-once", strconv.Itoa(max(1, k.atOnce)))...)
-		if k.off != "" {
-			r.madeIn(k, "layers that cases leave out, "+name+", as "+as, as, within, append(slices.Clone(flags), "-run", k.off)...)
+		try := func(what string, flags ...string) {
+			r.madeIn(k, what+", "+name+", as "+as, as, 8*time.Hour, append(flags, "-columns", seen, "-again")...)
 		}
-		if ids := undecided(seen, as); len(ids) > 0 {
-			r.madeIn(k, "once more, "+name+", as "+as, as, within, "-columns", seen, "-run", "^("+strings.Join(ids, "|")+")$")
+		try("attempts", "-run", os.Getenv("ATTEMPTS"), "-skip", k.off)
+		if k.off != "" {
+			try("layers that cases leave out", "-run", k.off)
 		}
 	})
 	r.check("keep what was seen", func(io.Writer) error {
@@ -137,27 +128,6 @@ func (r *runner) columns() {
 		return errors.Join(err, os.WriteFile(kept, slices.Concat(before, text), 0o644))
 	})
 	r.command("write the documents", r.esc("cloister-escape"), "-document", ".")
-}
-
-// undecided are the cases of which the last line of a file of columns says that they did not pass and that nothing
-// came off. What came off is never tried again (docs/decisions/0045).
-func undecided(file, as string) (ids []string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	last := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 3 && strings.TrimLeft(f[2], "-?") == as {
-			last[f[0]] = f[2]
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(last)) {
-		if strings.HasPrefix(last[id], "?") {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // writing gives a check that runs as anyone a copy of a file of the tree to write,

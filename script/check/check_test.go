@@ -153,15 +153,3 @@ func TestThePlanHasEveryPart(t *testing.T) {
 		t.Errorf("%d parts planned of %d: all but vet, root, gvisor, microvm, fuzz, differential, lsm, clients, time, layers and columns", len(planned), len(parts))
 	}
 }
-
-// Of what stays undecided the last line says so; the rest is not tried once more.
-func TestUndecided(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "seen")
-	text := "FS-01\tmicrovm\t?user\nFS-02\tmicrovm\t?user\nFS-02\tmicrovm\tuser\nFS-03\tmicrovm\t-user\nFS-04\tmicrovm\t?root\nAF-01\tmicrovm\t?user\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := undecided(file, "user"); !slices.Equal(got, []string{"AF-01", "FS-01"}) {
-		t.Errorf("%q", got)
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"cloister/script/check/rows"
 )
 
 // The real servers of the differential test: Debian's, and those of npm.
@@ -57,38 +59,19 @@ func (r *runner) differential() {
 	if !ready {
 		return
 	}
-	rows, stores := filepath.Join(r.work, "differential.md"), filepath.Join(r.work, "stores.md")
+	found, stores := filepath.Join(r.work, "differential.md"), filepath.Join(r.work, "stores.md")
 	r.check("differential test", func(out io.Writer) error {
 		return r.run(out, cmd{
 			words: []string{"go", "test", "-count=1", "-tags=differential", "-run=^TestDifferential", "./egress"},
 			env: []string{
-				"CLOISTER_DIFFERENTIAL=" + modules, "CLOISTER_DIFFERENTIAL_REPORT=" + rows, "CLOISTER_DIFFERENTIAL_STORES=" + stores,
+				"CLOISTER_DIFFERENTIAL=" + modules, "CLOISTER_DIFFERENTIAL_REPORT=" + found, "CLOISTER_DIFFERENTIAL_STORES=" + stores,
 			},
 		})
 	})
 	r.check("docs/differential.md", func(io.Writer) error {
-		if err := writeRows("docs/differential.md", "rows", rows); err != nil {
+		if err := rows.Write("docs/differential.md", "rows", found); err != nil {
 			return err
 		}
-		return writeRows("docs/differential.md", "stores", stores)
+		return rows.Write("docs/differential.md", "stores", stores)
 	})
-}
-
-// writeRows puts the rows of the table with a name between its marks in a document.
-func writeRows(doc, name, rows string) error {
-	begin, end := "<!-- "+name+": script/test differential writes them -->\n", "<!-- end of "+name+" -->"
-	text, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	table, err := os.ReadFile(rows)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(text), begin)
-	_, tail, ended := strings.Cut(rest, end)
-	if !ok || !ended {
-		return fmt.Errorf("%s has no marks for its rows", doc)
-	}
-	return os.WriteFile(doc, []byte(head+begin+string(table)+end+tail), 0o644)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,8 +20,6 @@ type kind struct {
 	before func(program string) []string // words before the command, which root starts then, by a build's name
 	off    string                        // cases for whom those must be of the build that leaves layers out
 	as     string                        // who starts it; empty: root and the user
-	atOnce int                           // cases that are tried side by side; 0: one
-	apart  bool                          // one who starts it after the other, and not side by side
 	end    func()                        // ends what was started for it; nil: nothing was
 }
 
@@ -34,7 +31,7 @@ var kinds = map[string]func(*runner) (kind, bool){
 	},
 	"docker": (*runner).inContainers,
 	"microvm": func(r *runner) (kind, bool) {
-		return kind{flags: []string{"-isolation", "microvm", "-machine", r.esc("data/cloister/microvm"), "-v"}, atOnce: 3, apart: true},
+		return kind{flags: []string{"-isolation", "microvm", "-machine", r.esc("data/cloister/microvm"), "-v"}},
 			r.command("a kernel for guests", "script/microvm-kernel", r.esc("cloister"), r.work, r.esc("data"))
 	},
 	"gvisor": func(r *runner) (kind, bool) {
@@ -71,13 +68,7 @@ func (r *runner) eachKind(usual []string, do func(k kind, name, as string)) {
 				lanes = append(lanes, func() { do(k, name, as) })
 			}
 		}
-		if k.apart {
-			for _, one := range lanes {
-				one()
-			}
-		} else {
-			together(lanes...)
-		}
+		together(lanes...)
 		if k.end != nil {
 			k.end()
 		}
@@ -103,9 +94,6 @@ func (r *runner) madeIn(k kind, name, as string, within time.Duration, flags ...
 	r.check(name, func(out io.Writer) error {
 		failing := &rows.Failing{Out: out}
 		err := r.run(failing, c)
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
-			err = nil // nothing came off; what is undecided is tried once more (undecided)
-		}
 		return errors.Join(err, failing.Flush())
 	})
 }

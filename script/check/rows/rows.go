@@ -1,10 +1,13 @@
-// Package rows reads what the corpus of attempts prints, a row for each case.
+// Package rows has the rows that checks print or write: of attempts, and of tables in documents.
 //
-// It promises to pass on all but the rows of cases that passed. Most readers want Failing.
+// It promises to pass on all but the rows of cases that passed, and to change nothing of a document but the rows
+// between two marks. Most readers want Failing.
 package rows
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -42,4 +45,23 @@ func (f *Failing) Spent(d time.Duration) {
 	if log, ok := f.Out.(interface{ Spent(d time.Duration) }); ok {
 		log.Spent(d)
 	}
+}
+
+// Write puts the rows of the table with a name between its marks in a document.
+func Write(doc, name, rows string) error {
+	begin, end := "<!-- "+name+": script/test differential writes them -->\n", "<!-- end of "+name+" -->"
+	text, err := os.ReadFile(doc)
+	if err != nil {
+		return err
+	}
+	table, err := os.ReadFile(rows)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		return fmt.Errorf("%s has no marks for its rows", doc)
+	}
+	return os.WriteFile(doc, []byte(head+begin+string(table)+end+tail), 0o644)
 }

@@ -6,8 +6,8 @@ import (
 	"cloister/sandbox/sandboxtest"
 )
 
-// TestConformance holds the driver to what a driver is: a boot for each run of a case.
+// TestConformance holds the driver to what a driver is: a machine, from a template, for each run of a case.
 func TestConformance(t *testing.T) {
-	sandboxtest.Run(t, built(t), sandboxtest.WatchesInside, sandboxtest.PipesInside,
+	sandboxtest.Run(t, ready(t), sandboxtest.WatchesInside, sandboxtest.PipesInside,
 		sandboxtest.InputOnce)
 }

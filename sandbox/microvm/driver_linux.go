@@ -64,8 +64,8 @@ func (*Driver) Hold(h sandbox.Handle) (thaw func() error, err error) { return on
 
 var _ sandbox.SlowStarter = (*Driver)(nil)
 
-// StartWithin bounds a start: what a guest may take to boot, and what the rest takes.
-func (*Driver) StartWithin() time.Duration { return (bootWithin + 30) * time.Second }
+// StartWithin bounds a start: what a guest may take to boot, another one that becomes its template, and the rest.
+func (*Driver) StartWithin() time.Duration { return (2*bootWithin + 30) * time.Second }
 
 // Name is "microvm".
 func (*Driver) Name() string { return Name }
@@ -80,10 +80,14 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring) (s
 	if !kvm && !slices.Contains(s.Accepted, Residue) {
 		return nil, emulated(k)
 	}
-	return d.start(ctx, s, w, kvm)
+	return d.start(ctx, s, w, kvm, d.template)
 }
 
-func (d *Driver) start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, kvm bool) (sandbox.Box, error) {
+// beginning is what opens the template that a machine begins from; nil: it boots.
+type beginning func(context.Context, parts, monitor.Order) (f *os.File, digest string, err error)
+
+func (d *Driver) start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, kvm bool, begin beginning,
+) (sandbox.Box, error) {
 	if err := refuse(s); err != nil {
 		return nil, err
 	}
@@ -98,9 +102,29 @@ func (d *Driver) start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, kv
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(order)
+	from, digest, err := begin(ctx, p, order)
 	if err != nil {
-		return nil, fmt.Errorf("start microvm: %w", err)
+		return nil, err
+	}
+	order.Template = digest
+	h, err := hosted(p, order)
+	if err != nil {
+		return nil, err
+	}
+	if from != nil {
+		defer from.Close()
+		h.Pass = []*os.File{from}
+	}
+	return d.attach(ctx, s, w, h, monitor.RoleBox, func(w sandbox.Wiring, h native.Hosted) (sandbox.Box, error) {
+		return d.native.StartHosted(ctx, s, w, h)
+	})
+}
+
+// hosted is the monitor of a machine.
+func hosted(p parts, o monitor.Order) (native.Hosted, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return native.Hosted{}, fmt.Errorf("start microvm: %w", err)
 	}
 	h := native.Hosted{
 		Program: sandbox.HostPath(p.program), System: true,
@@ -110,12 +134,10 @@ func (d *Driver) start(ctx context.Context, s sandbox.Spec, w sandbox.Wiring, kv
 			{Source: sandbox.HostPath(p.initrd), Target: monitor.InitrdPath, File: true},
 		},
 	}
-	if kvm {
+	if o.KVM {
 		h.Devices = []string{"kvm"}
 	}
-	return d.attach(ctx, s, w, h, monitor.RoleBox, func(w sandbox.Wiring, h native.Hosted) (sandbox.Box, error) {
-		return d.native.StartHosted(ctx, s, w, h)
-	})
+	return h, nil
 }
 
 // Exec runs one more command on a machine.

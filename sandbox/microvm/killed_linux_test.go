@@ -15,7 +15,7 @@ import (
 // TestMachineKilled ends each program of a machine: so does the run, which says so, and nothing
 // is left of the others.
 func TestMachineKilled(t *testing.T) {
-	driver := built(t)
+	driver := ready(t)
 	for _, name := range []string{"qemu-system-x86_64", "virtiofsd", monitor.Name} {
 		t.Run(name, func(t *testing.T) {
 			h := sandboxtest.New(t, driver())

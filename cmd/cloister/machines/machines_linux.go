@@ -96,15 +96,18 @@ func setup(ctx context.Context, a *cli.App, w *words) (err error) {
 		return cli.Hinted(fmt.Errorf("setup microvm: %w", err), naming)
 	}
 	a.Notice("Linux %s, sha256:%s, with %d modules", k.Release, k.Image, len(k.Modules))
-	kvm, err := d.Try(ctx)
+	tried, err := d.Try(ctx)
 	if err != nil {
 		return cli.Hinted(fmt.Errorf("setup microvm: boot a guest: %w", err), cli.HintsOf(err)...)
 	}
-	if kvm == nil {
+	if tried.Template != nil {
+		a.Notice("machines boot, as none was started from a template: %v", tried.Template)
+	}
+	if tried.KVM == nil {
 		a.Line("a guest booted with KVM; use it: cloister run --isolation microvm")
 		return nil
 	}
-	a.Notice("KVM: %v", kvm)
+	a.Notice("KVM: %v", tried.KVM)
 	a.Line("a guest booted, emulated; use it: cloister run --isolation microvm --accept residue:%s", microvm.Residue)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
 
-	"cloister/sandbox/microvm/kernel"
 	"cloister/sandbox/microvm/wire"
 )
 
@@ -31,15 +30,9 @@ func Main(ctx context.Context) int {
 }
 
 func run(ctx context.Context) error {
-	if err := early(); err != nil {
-		return err
-	}
-	if err := insert(kernel.ModulesAt); err != nil {
-		return err
-	}
-	port, err := findPort()
-	if err != nil {
-		return err
+	port, ok := awake()
+	if !ok {
+		return sleep()
 	}
 	s, err := wire.Guest(port)
 	if err != nil {

@@ -44,6 +44,8 @@ type Installed struct {
 	Engine bool `json:"engine,omitempty"`
 	// Accelerated says on which kernel of the host a test guest booted with KVM; empty: on none.
 	Accelerated string `json:"accelerated,omitempty"`
+	// Templates says that a test guest was started from a template; otherwise each boots.
+	Templates bool `json:"templates,omitempty"`
 }
 
 // Module is one of its modules.

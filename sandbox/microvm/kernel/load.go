@@ -135,7 +135,7 @@ func (k Installed) archive(program string) ([]byte, error) {
 	if loaded(text) {
 		return nil, fmt.Errorf("%s needs a dynamic loader, which a guest has not: build it with CGO_ENABLED=0", program)
 	}
-	a.add(strings.TrimPrefix(Program, "/"), 0o100755, text)
+	a.add(strings.TrimPrefix(Program, "/"), 0o100755, stripped(text))
 	for i, m := range k.Modules {
 		text, err := k.file(m.Digest)
 		if err != nil {
@@ -155,4 +155,24 @@ func (k Installed) archive(program string) ([]byte, error) {
 func loaded(text []byte) bool {
 	f, err := elf.NewFile(bytes.NewReader(text))
 	return err == nil && slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}
+
+// stripped is a program without what only a debugger reads, which is a third of it: a guest has it in memory.
+func stripped(text []byte) []byte {
+	f, err := elf.NewFile(bytes.NewReader(text))
+	if err != nil || f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
+		return text
+	}
+	end := uint64(0)
+	for _, p := range f.Progs {
+		end = max(end, p.Off+p.Filesz)
+	}
+	if end == 0 || end > uint64(len(text)) {
+		return text
+	}
+	out := bytes.Clone(text[:end])
+	// Sections are no longer listed: e_shoff; e_shnum and e_shstrndx.
+	clear(out[0x28:0x30])
+	clear(out[0x3c:0x40])
+	return out
 }

@@ -16,6 +16,7 @@ const Name = "cloister-microvm"
 const (
 	RoleBox  = "box"
 	RoleMore = "more" // one more command in a box
+	RoleKeep = "keep" // a box that becomes a template
 )
 
 // Where things lie on the enclosure's stage.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"cloister/internal/passfd"
 	"cloister/sandbox/landlock"
 	"cloister/sandbox/microvm/guest"
 	"cloister/sandbox/microvm/kernel"
@@ -135,31 +137,99 @@ func serverFilter() ([]unix.SockFilter, error) {
 	return seccomp.Modes(unix.SYS_GETGROUPS, unix.SYS_SETGROUPS)
 }
 
-// start starts QEMU and gives this side of the guest's port.
-func (m *machine) start(view string) (*os.File, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
+// started is QEMU, as it was started.
+type started struct {
+	port   *os.File // this side of the guest's port
+	memory *os.File // of the guest
+	qmp    *qmp     // nil: it boots
+}
+
+// Ways of a machine's beginning.
+type way int
+
+const (
+	boots    way = iota // for a session
+	tobeKept            // for a template
+	goesOn              // from a template
+)
+
+// start starts QEMU.
+func (m *machine) start(how way) (s started, err error) {
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	var others []*os.File
+	defer func() {
+		for _, f := range others {
+			f.Close()
+		}
+	}()
+	socket := func(name string) (*os.File, error) {
+		pair, err := passfd.Pair(unix.SOCK_STREAM)
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, os.NewFile(uintptr(pair[1]), name))
+		err = unix.SetNonblock(pair[0], true)
+		return os.NewFile(uintptr(pair[0]), name), err
 	}
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		return nil, err
+	if s.port, err = socket("port"); err != nil {
+		return s, err
 	}
-	own, other := os.NewFile(uintptr(pair[0]), "port"), os.NewFile(uintptr(pair[1]), "port")
-	defer other.Close()
+	if s.memory, err = newMemory(m.o.Memory); err != nil {
+		return s, err
+	}
+	passed := []*os.File{others[0], s.memory}
+	if how != boots {
+		f, err := socket("qmp")
+		if err != nil {
+			return s, err
+		}
+		defer f.Close() // the connection has a descriptor of its own
+		c, err := net.FileConn(f)
+		if err != nil {
+			return s, err
+		}
+		s.qmp = newQMP(c.(*net.UnixConn)) // a pair of unix sockets
+		passed = append(passed, others[1])
+	}
 	filter, err := seccomp.Filter(true)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	abi, err := landlock.Version()
 	if err != nil {
-		return nil, fmt.Errorf("ask for Landlock: %w", err)
+		return s, fmt.Errorf("ask for Landlock: %w", err)
 	}
 	walls := walled.Walls{Landlock: m.rules(abi), Filter: filter}
-	if err := m.run(walls, m.words(view), m.null(), &m.said[0], other); err != nil {
-		own.Close()
-		return nil, err
+	return s, m.run(walls, m.o.words(how), m.null(), &m.said[0], passed...)
+}
+
+func (s started) close() {
+	for _, f := range []*os.File{s.port, s.memory} {
+		if f != nil {
+			f.Close()
+		}
 	}
-	return own, nil
+	if s.qmp != nil {
+		_ = s.qmp.to.Close()
+	}
+}
+
+// newMemory is a guest's memory, of which nothing is taken yet. Its pages count as the enclosure's, where it is filled.
+func newMemory(mib int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("memory", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make the guest's memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "memory")
+	if err := f.Truncate(mib << 20); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make the guest's memory: %w", err)
+	}
+	return f, nil
 }
 
 // rules are the files that QEMU may use: the system's, to read, its kernel, and its devices.
@@ -188,12 +258,17 @@ func (m *machine) rules(abi int) []landlock.Rule {
 // SystemFolders are the host's folders that QEMU and the server find their libraries in.
 func SystemFolders() []string { return []string{"/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin"} }
 
-// words are how QEMU is called. There is no network device, and nothing that this does not name.
-func (m *machine) words(view string) []string {
-	accel, cpu := fmt.Sprintf("tcg,thread=multi,tb-size=%d", m.o.Code), "max"
+// Words are how QEMU is called for what is kept as a template: machines of which they are the same may begin as copies
+// of one.
+func (o Order) Words() []string { return o.words(tobeKept) }
+
+// words are how QEMU is called. There is no network device, and nothing that this does not name. The one device that a
+// machine has and its template has not is in a slot that both have; the other devices have the same places in both.
+func (o Order) words(how way) []string {
+	accel, cpu := fmt.Sprintf("tcg,thread=multi,tb-size=%d", o.Code), "max"
 	kernel := "console=ttyS0 quiet loglevel=3 panic=-1 rdinit=" + kernel.Program +
 		" 8250.nr_uarts=1 i8042.noaux i8042.nokbd random.trust_cpu=on audit=0 lsm=landlock,yama"
-	if m.o.KVM {
+	if o.KVM {
 		accel, cpu = "kvm", "host"
 	} else {
 		// What keeps a guest's commands from each other by other means costs an emulated
@@ -201,20 +276,38 @@ func (m *machine) words(view string) []string {
 		// of the timer do not come in time, as on a busy host; KVM's guests do not count them either.
 		kernel += " mitigations=off no_timer_check"
 	}
-	memory := strconv.FormatInt(m.o.Memory, 10) + "M"
-	return slices.Concat([]string{m.o.QEMU},
+	memory := strconv.FormatInt(o.Memory, 10) + "M"
+	words := slices.Concat([]string{o.QEMU},
 		strings.Fields("-name cloister -nodefaults -no-user-config -no-reboot -display none -monitor none -parallel none"),
 		[]string{"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"},
 		[]string{"-machine", "q35,memory-backend=mem,usb=off,hpet=off,vmport=off,smbus=off,sata=off"},
-		[]string{"-accel", accel, "-cpu", cpu, "-smp", strconv.Itoa(m.o.CPUs), "-m", memory},
-		[]string{"-object", "memory-backend-memfd,id=mem,share=on,size=" + memory},
+		[]string{"-accel", accel, "-cpu", cpu, "-smp", strconv.Itoa(o.CPUs), "-m", memory},
+		[]string{"-object", "memory-backend-file,id=mem,share=on,mem-path=/proc/self/fd/4,size=" + memory},
 		[]string{"-kernel", KernelPath, "-initrd", InitrdPath, "-append", kernel},
-		strings.Fields("-chardev stdio,id=console,signal=off -serial chardev:console -device virtio-rng-pci"),
-		strings.Fields("-device virtio-serial-pci,max_ports=2 -chardev socket,id=port,fd=3"),
+		strings.Fields("-chardev stdio,id=console,signal=off -serial chardev:console -device virtio-rng-pci,addr=3"),
+		strings.Fields("-device virtio-serial-pci,max_ports=2,addr=4 -chardev socket,id=port,fd=3"),
 		[]string{"-device", "virtserialport,chardev=port,name=" + wire.Port},
-		[]string{"-chardev", "socket,id=files,path=" + view},
-		[]string{"-device", "vhost-user-fs-pci,chardev=files,tag=" + guest.ViewTag + ",queue-size=512"},
+		strings.Fields("-device pcie-root-port,id=slot0,chassis=1,addr=5"),
 	)
+	if how != boots {
+		words = append(words, strings.Fields("-chardev socket,id=qmp,fd=5 -mon chardev=qmp,mode=control")...)
+	}
+	if how == goesOn {
+		words = append(words, "-incoming", "defer")
+	}
+	if how != tobeKept {
+		words = append(words, "-chardev", "socket,id=files,path="+filepath.Join(o.State, files))
+	}
+	if how == boots {
+		words = append(words, "-device", "vhost-user-fs-pci,bus=slot0,chardev=files,tag="+guest.ViewTag+",queue-size=512")
+	}
+	return words
+}
+
+// plug gives a machine that goes on the device of its view, which could not be kept.
+func (q *qmp) plug() error {
+	return q.do("device_add", map[string]any{"driver": "vhost-user-fs-pci", "bus": "slot0", "chardev": "files",
+		"tag": guest.ViewTag, "queue-size": 512})
 }
 
 func (m *machine) null() *os.File {
@@ -225,8 +318,8 @@ func (m *machine) null() *os.File {
 	return f
 }
 
-// run starts a program whose end is the box's, with a descriptor 3.
-func (m *machine) run(w walled.Walls, words []string, in *os.File, said io.Writer, passed *os.File) error {
+// run starts a program whose end is the box's, with descriptors from 3 on.
+func (m *machine) run(w walled.Walls, words []string, in *os.File, said io.Writer, passed ...*os.File) error {
 	defer in.Close()
 	out, to, err := os.Pipe()
 	if err != nil {
@@ -234,7 +327,7 @@ func (m *machine) run(w walled.Walls, words []string, in *os.File, said io.Write
 	}
 	var pid int
 	err = walled.Start(w, walled.Program{Files: words[:1], Argv: words, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
-		Std: []*os.File{in, to, to, passed}, Terminal: -1}, nil, func(n int) { pid = n })
+		Std: append([]*os.File{in, to, to}, passed...), Terminal: -1}, nil, func(n int) { pid = n })
 	to.Close()
 	if err != nil {
 		out.Close()

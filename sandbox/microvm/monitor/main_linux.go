@@ -33,13 +33,14 @@ type Order struct {
 	State    string `json:"state"`
 	Command  Command
 	Setup    Setup
-	Boot     int      `json:"boot"`     // seconds until a guest has booted, or is given up
-	Writable []string `json:"writable"` // of the view, by their guest paths
+	Boot     int      `json:"boot"`               // seconds until a guest has booted, or is given up
+	Writable []string `json:"writable"`           // of the view, by their guest paths
+	Template string   `json:"template,omitempty"` // the digest of the one that it begins from
 	Layers
 }
 
-// Main is the monitor. args are the role, the descriptor on which to report and, for one more
-// command, that of its order.
+// Main is the monitor. args are the role, the descriptor on which to report, and another: of the order of one more
+// command, of the template that a box begins from, or of the file of one that is to be made.
 func Main(ctx context.Context, args []string) int {
 	if len(args) < 2 {
 		return 2
@@ -52,7 +53,15 @@ func Main(ctx context.Context, args []string) int {
 	r := &report{os.NewFile(uintptr(fd), "report")}
 	switch args[0] {
 	case RoleBox:
-		err = runBox(ctx, r)
+		var from *os.File
+		if len(args) > 2 {
+			if from, err = passed(args[2], "template"); err != nil {
+				break
+			}
+		}
+		err = runBox(ctx, r, from)
+	case RoleKeep:
+		err = runKeep(r, args[2:])
 	case RoleMore:
 		err = runMore(r, args[2:])
 	default:
@@ -94,16 +103,46 @@ func readOrder(f io.Reader) (o Order, err error) {
 	return o, json.NewDecoder(f).Decode(&o)
 }
 
+// passed is a descriptor that came along.
+func passed(number, name string) (*os.File, error) {
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// runKeep makes a template.
+func runKeep(r *report, args []string) error {
+	if len(args) != 1 {
+		return errors.New("no file for a template came")
+	}
+	to, err := passed(args[0], "template")
+	if err != nil {
+		return err
+	}
+	b, err := ordered(r)
+	if err != nil {
+		return err
+	}
+	if err := b.keep(to); err != nil {
+		return err
+	}
+	r.say("started")
+	r.say("end 0")
+	return nil
+}
+
 // runMore asks the box's monitor for one more command, and passes signals on to it.
 func runMore(r *report, args []string) error {
 	if len(args) != 1 {
 		return errors.New("no order came")
 	}
-	fd, err := strconv.Atoi(args[0])
+	f, err := passed(args[0], "order")
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), "order")
 	o, err := readOrder(f)
 	f.Close()
 	if err != nil {

@@ -8,7 +8,21 @@ package wire
 
 // Protocol is what both sides must speak. They are one program; another version of it could
 // have been booted from an older initrd.
-const Protocol = "3"
+const Protocol = "4"
+
+// Waits is what a guest writes on its port once nothing of a session is needed to go on. There it may be kept as a
+// template, of which many machines are made, so that what it goes on with comes in the one line that it then reads.
+const Waits = "waits\n"
+
+// Wake is that line, from the monitor. The streams come after it.
+type Wake struct {
+	// Seed is of the host's randomness, [SeedSize] bytes: machines of one template share the state of its generator.
+	Seed []byte `json:"seed"`
+	Time int64  `json:"time"` // nanoseconds since 1970
+}
+
+// SeedSize is how many bytes of randomness a machine begins with.
+const SeedSize = 128
 
 // Head is the first line of a stream. One of its fields is set.
 type Head struct {

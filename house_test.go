@@ -346,6 +346,8 @@ var packages = map[string]string{
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
 	"script/check/rows":          "the rows that checks print and write",
+	"script/check/racing":        "which test programs could have a data race",
+	"script/check/tally":         "the tests of one package, counted",
 	"script/check/typecheck":     "the types of the tree for another platform",
 	"serve":                      "the sandboxes of a server's tenants",
 	"serve/connect":              "the Connect protocol with JSON, as a server",

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cloister/script/check/tally"
 	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +23,7 @@ type failure struct {
 	name, pkg, program string
 	c                  cmd
 	flags              []string
-	tally              *tally
+	tally              *tally.Tally
 	took               time.Duration
 	crashed            bool // the program ended early, so that other tests did not run
 }
@@ -31,11 +31,11 @@ type failure struct {
 // failedFirst keeps a failure for again. A data race is none that a second run may settle:
 // the detector is never wrong.
 func (r *runner) failedFirst(f failure, err error) {
-	if f.tally.failed == 0 || f.tally.race {
+	if f.tally.Failed == 0 || f.tally.Race {
 		return
 	}
 	var exit *exec.ExitError
-	f.crashed = !errors.As(err, &exit) || exit.ExitCode() != 1 || len(f.tally.tests) != f.tally.failed
+	f.crashed = !errors.As(err, &exit) || exit.ExitCode() != 1 || len(f.tally.Tests) != f.tally.Failed
 	if f.crashed && f.took > longestAgain {
 		return
 	}
@@ -53,7 +53,7 @@ func (r *runner) again() {
 	r.failures = nil
 	n := len(r.flaky)
 	for _, f := range list {
-		n += f.tally.failed
+		n += f.tally.Failed
 	}
 	r.mu.Unlock()
 	if n > mostAgain {
@@ -68,45 +68,26 @@ func (r *runner) oneAgain(f failure) {
 	flags := f.flags
 	if !f.crashed {
 		flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return strings.HasPrefix(flag, "-test.run=") })
-		flags = append(flags, "-test.run="+f.tally.pattern())
+		flags = append(flags, "-test.run="+f.tally.Pattern())
 	}
 	second, _, _ := r.stream(f, flags)
-	if second.failed > 0 || second.passed < f.tally.failed {
-		r.say("note  %s as %s: failed again\n", f.name, f.tally.as)
+	if second.Failed > 0 || second.Passed < f.tally.Failed {
+		r.say("note  %s as %s: failed again\n", f.name, f.tally.As)
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed -= f.tally.failed
+	r.failed -= f.tally.Failed
 	if f.crashed {
-		r.passed += second.passed - f.tally.passed
+		r.passed += second.Passed - f.tally.Passed
 	} else {
-		r.passed += f.tally.failed
+		r.passed += f.tally.Failed
 	}
-	for name := range maps.Keys(f.tally.tests) {
-		r.flaky = append(r.flaky, f.pkg+"."+name+" as "+f.tally.as)
+	for name := range maps.Keys(f.tally.Tests) {
+		r.flaky = append(r.flaky, f.pkg+"."+name+" as "+f.tally.As)
 	}
 	if f.crashed {
-		r.flaky = append(r.flaky, f.pkg+" as "+f.tally.as)
+		r.flaky = append(r.flaky, f.pkg+" as "+f.tally.As)
 	}
-	fmt.Printf("note  %s as %s: passed when it was run again\n", f.name, f.tally.as)
-}
-
-// pattern is a -test.run that names the tests that failed, and of their parts those
-// that failed.
-func (t *tally) pattern() string {
-	var tops, parts []string
-	for top, below := range t.tests {
-		tops = append(tops, regexp.QuoteMeta(top))
-		for _, part := range below {
-			parts = append(parts, regexp.QuoteMeta(part))
-		}
-	}
-	slices.Sort(tops)
-	slices.Sort(parts)
-	pattern := "^(" + strings.Join(tops, "|") + ")$"
-	if len(tops) == 1 && len(parts) > 0 {
-		pattern += "/^(" + strings.Join(parts, "|") + ")$"
-	}
-	return pattern
+	fmt.Printf("note  %s as %s: passed when it was run again\n", f.name, f.tally.As)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloister/script/check/tally"
 	"context"
 	"os"
 	"path/filepath"
@@ -67,7 +68,7 @@ func TestAgain(t *testing.T) {
 
 func TestTooManyFailuresAreNotRunAgain(t *testing.T) {
 	r := &runner{counts: &counts{ctx: context.Background(), failed: mostAgain + 1}, machine: &machine{}}
-	r.failures = []failure{{tally: &tally{failed: mostAgain + 1}}}
+	r.failures = []failure{{tally: &tally.Tally{Failed: mostAgain + 1}}}
 	r.again() // it would need test2json
 	if r.failed != mostAgain+1 || len(r.flaky) != 0 {
 		t.Errorf("%d failed, flaky: %q", r.failed, r.flaky)

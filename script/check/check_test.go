@@ -9,47 +9,6 @@ import (
 	"testing"
 )
 
-func stream(t *testing.T, as, pkg, events string) *tally {
-	t.Helper()
-	count := &tally{as: as, pkg: pkg}
-	for _, piece := range strings.SplitAfter(events, ",") { // as it may arrive
-		if _, err := count.Write([]byte(piece)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return count
-}
-
-func TestTally(t *testing.T) {
-	const pass = `{"Action":"pass","Test":"TestA"}` + "\n"
-	const skip = `{"Action":"output","Test":"TestRealCargo","Output":"no cargo\n"}` + "\n" + `{"Action":"skip","Test":"TestRealCargo"}` + "\n"
-	for name, c := range map[string]struct {
-		pkg, events    string
-		err            error
-		passed, failed int
-		says           string
-	}{
-		"passed":              {"cloister/a", pass + `{"Action":"pass"}` + "\n", nil, 1, 0, ""},
-		"a subtest":           {"cloister/a", `{"Action":"pass","Test":"TestA/b"}` + "\n" + pass, nil, 1, 0, ""},
-		"failed":              {"cloister/a", `{"Action":"fail","Test":"TestA"}` + "\n" + `{"Action":"fail"}` + "\n", os.ErrInvalid, 0, 1, "FAIL cloister/a.TestA"},
-		"crashed":             {"cloister/a", pass + `{"Action":"output","Output":"panic: no\n"}` + "\n" + `{"Action":"fail"}` + "\n", os.ErrInvalid, 1, 1, "panic: no"},
-		"ended without words": {"cloister/a", pass, os.ErrInvalid, 1, 1, "invalid"},
-		"nothing ran":         {"cloister/a", `{"Action":"pass"}` + "\n", nil, 0, 1, "no test was run"},
-		"an unexcused skip":   {"cloister/a", skip, nil, 0, 1, "no cargo"},
-		"an excused skip":     {"cloister/cmd/cloister/realtest", skip, nil, 1, 0, ""},
-		"a skipped subtest":   {"cloister/a", `{"Action":"skip","Test":"TestA/b"}` + "\n" + pass, nil, 1, 1, "SKIP cloister/a.TestA/b"},
-		"not an event":        {"cloister/a", "killed\n" + pass, nil, 1, 0, "killed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			count := stream(t, "root", c.pkg, c.events)
-			count.end(c.err)
-			if count.passed != c.passed || count.failed != c.failed || !strings.Contains(count.report.String(), c.says) {
-				t.Errorf("%d passed, %d failed, %q", count.passed, count.failed, count.report.String())
-			}
-		})
-	}
-}
-
 func TestTheUserDoesNotMatterWhereItIsSaid(t *testing.T) {
 	asks := regexp.MustCompile(`\bGete?[ug]id\b|"os/user"|internal/needs"|os\.Ch(mod|own)|SysProcAttr|unix\.Mount|exec\.Command|Umask|peercred"|internal/xdg"`)
 	for pkg, why := range independent {

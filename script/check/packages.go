@@ -36,6 +36,7 @@ var onceEnough = map[string]string{
 	"":                        "reads the tree",
 	"devcontainer/oracletest": "compares texts with those of a program, which root installs",
 	"script/check":            "runs as who starts it, and its tests with it",
+	"serve/snapshots":         "its database is an ordinary user's in any case, and servetest's servers are too",
 	"script/check/typecheck":  "reads the tree",
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cloister/script/check/reaper"
+	"cloister/script/check/tally"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ type counts struct {
 	passed, failed int
 	failures       []failure // what again has not run yet
 	flaky          []string  // what passed only when it was run again
-	slow           []slowTest
+	slow           []tally.Slow
 	made           map[string]*once
 	undo           []func()
 	was            map[string][]string // what the machine had before
@@ -147,7 +148,7 @@ func (r *runner) count(name string, ok bool, n int, took, cpu time.Duration, tex
 	fmt.Printf("%-5s %-42s %4ds  cpu %4ds\n", word, name, int(took.Seconds()), int(cpu.Seconds()))
 	if !ok {
 		for line := range strings.Lines(text) {
-			fmt.Print("      | " + plain(line))
+			fmt.Print("      | " + tally.Plain(line))
 		}
 	}
 }
@@ -192,8 +193,8 @@ func (r *runner) end() int {
 		fmt.Printf("ended by a signal: %d passed, %d failed so far\n", r.passed, r.failed)
 		return 1
 	}
-	for _, t := range slowest(r.slow, 25) {
-		fmt.Printf("note  slow: %4.0f s  %s\n", t.took, t.name)
+	for _, t := range tally.Slowest(r.slow, 25) {
+		fmt.Printf("note  slow: %4.0f s  %s\n", t.Took, t.Name)
 	}
 	if len(r.flaky) > 0 {
 		fmt.Printf("note  flaky, passed only when run again: %s\n", strings.Join(r.flaky, ", "))

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cloister/script/check/racing"
+	"cloister/script/check/tally"
 	"errors"
 	"fmt"
 	"io"
@@ -174,32 +176,47 @@ func (r *runner) drivingPrograms(packages []string) bool {
 	})
 }
 
-// otherPrograms builds all others, with the race detector and without what only a debugger
-// reads.
+// otherPrograms builds all others without what only a debugger reads, and with the race detector
+// those that could have a race: of the rest the product's own compiled packages serve.
 func (r *runner) otherPrograms(packages []string) bool {
 	return r.once("build the other tests", func(out io.Writer) error {
-		build := func(to string, packages ...string) error {
-			words := append([]string{"go", "test", "-c", "-vet=off", "-race", "-ldflags=-w", "-o", to}, packages...)
-			return r.run(out, cmd{words: words, env: []string{"CGO_ENABLED=1"}})
+		list, err := r.output("go", "list", "-json="+racing.Packages, "./...")
+		if err != nil {
+			return err
+		}
+		could, err := racing.Programs(list)
+		if err != nil {
+			return err
+		}
+		build := func(to string, race bool, packages ...string) error {
+			c := cmd{words: []string{"go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", to}}
+			if race {
+				c.words, c.env = append(c.words, "-race"), []string{"CGO_ENABLED=1"}
+			}
+			c.words = append(c.words, packages...)
+			return r.run(out, c)
 		}
 		var errs []error
 		named := map[string]bool{}
 		for pkg := range aboveAll {
 			named[filepath.Base(pkg)] = true
 		}
-		var rest []string
+		rest := map[bool][]string{}
 		for _, pkg := range packages {
-			base := filepath.Base(pkg)
+			base, full := filepath.Base(pkg), module+"/"+pkg
 			switch {
 			case pkg == "" || aboveAll[pkg] != "":
 			case named[base]: // go test -c wants a program for each name
-				errs = append(errs, build(r.dashed(pkg), module+"/"+pkg))
+				errs = append(errs, build(r.dashed(pkg), could[full], full))
 			default:
-				rest = append(rest, module+"/"+pkg)
+				rest[could[full]] = append(rest[could[full]], full)
 			}
 			named[base] = true
 		}
-		return errors.Join(errors.Join(errs...), build(r.bin+"/", rest...))
+		for race, packages := range rest {
+			errs = append(errs, build(r.bin+"/", race, packages...))
+		}
+		return errors.Join(errs...)
 	})
 }
 
@@ -251,16 +268,16 @@ func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
 	t, out, err := r.stream(f, flags)
 	f.tally = t
 	r.mu.Lock()
-	r.passed, r.failed = r.passed+t.passed, r.failed+t.failed
-	r.slow = append(r.slow, t.slow...)
+	r.passed, r.failed = r.passed+t.Passed, r.failed+t.Failed
+	r.slow = append(r.slow, t.Slow...)
 	word := "ok"
-	if t.failed > 0 {
+	if t.Failed > 0 {
 		word = "FAIL"
 	}
-	fmt.Printf("%-5s %-42s %4ds  cpu %4ds  %d passed, %d failed\n", word, name+" as "+t.as,
-		int(time.Since(began).Seconds()), int(out.cpu.Seconds()), t.passed, t.failed)
-	for line := range strings.Lines(t.report.String()) {
-		fmt.Print("      | " + plain(line))
+	fmt.Printf("%-5s %-42s %4ds  cpu %4ds  %d passed, %d failed\n", word, name+" as "+t.As,
+		int(time.Since(began).Seconds()), int(out.cpu.Seconds()), t.Passed, t.Failed)
+	for line := range strings.Lines(t.Report.String()) {
+		fmt.Print("      | " + tally.Plain(line))
 	}
 	r.mu.Unlock()
 	f.took = time.Since(began)
@@ -268,11 +285,11 @@ func (r *runner) counted(name, pkg, program string, c cmd, flags ...string) {
 }
 
 // stream runs a test program; the tally has what its tests came to.
-func (r *runner) stream(f failure, flags []string) (*tally, *counting, error) {
+func (r *runner) stream(f failure, flags []string) (*tally.Tally, *counting, error) {
 	c := f.c
-	t := &tally{as: "root", pkg: strings.TrimSuffix(module+"/"+f.pkg, "/")}
+	t := &tally.Tally{As: "root", Pkg: strings.TrimSuffix(module+"/"+f.pkg, "/"), MaySkip: maySkip}
 	if c.user || !r.root {
-		t.as = "user"
+		t.As = "user"
 	}
 	var words []string
 	if c.user {
@@ -280,9 +297,9 @@ func (r *runner) stream(f failure, flags []string) (*tally, *counting, error) {
 	}
 	c.words = append(append(words, f.program, "-test.v=test2json"), flags...)
 	c.within = 28 * time.Minute
-	out := &counting{tally: t}
-	err := r.events(out, c, t.pkg)
-	t.end(err)
+	out := &counting{Tally: t}
+	err := r.events(out, c, t.Pkg)
+	t.End(err)
 	return t, out, err
 }
 
@@ -312,7 +329,7 @@ func (s spending) Spent(d time.Duration) { s.on.Spent(d) }
 
 // counting is a tally that also knows the processor time.
 type counting struct {
-	*tally
+	*tally.Tally
 	cpu time.Duration
 }
 

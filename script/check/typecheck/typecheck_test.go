@@ -14,9 +14,9 @@ func TestTree(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"go.mod":      "module x\n\ngo 1.24\n",
-		"a.go":        "package x\n\nimport \"net/http\"\n\nvar A http.Handler = other(1)\n",
-		"a_linux.go":  "package x\n\nimport \"net/http\"\n\nfunc other(int) http.Handler { return nil }\n",
-		"a_darwin.go": "package x\n\nimport \"net/http\"\n\nfunc other(string) http.Handler { return http.NotFoundHandler() }\n",
+		"a.go":        "package x\n\nimport \"io\"\n\nvar A io.Reader = other(1)\n",
+		"a_linux.go":  "package x\n\nimport \"io\"\n\nfunc other(int) io.Reader { return nil }\n",
+		"a_darwin.go": "package x\n\nimport \"io\"\n\nfunc other(string) io.Reader { return io.LimitReader(nil, 1) }\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -78,6 +78,12 @@ func TestHomes(t *testing.T) {
 	if len(codex.System) != 2 || !strings.Contains(codex.System[1].Text, `[projects."/p"]`) {
 		t.Errorf("codex asks whether it may trust the project: %+v", codex.System)
 	}
+	// Their own sandboxes, which cannot be had inside, are switched off.
+	if len(claude.System) != 1 || !strings.Contains(claude.System[0].Text, `"enabled": false`) ||
+		!strings.Contains(codex.System[0].Text, "\nsandbox_mode = \"danger-full-access\"\n") ||
+		agent.Find("gemini").Env["GEMINI_SANDBOX"] != "false" {
+		t.Errorf("%+v, %+v", claude.System, codex.System)
+	}
 	// What stands before the first table of TOML is of no table: the instructions come first.
 	if len(codex.System) < 1 || !strings.HasPrefix(codex.System[0].Text, "check_for_update_on_startup = false\n") {
 		t.Errorf("codex asks servers beside the model: %+v", codex.System)

@@ -43,11 +43,16 @@ func claude() Agent {
 	}
 }
 
+// claudeSandbox switches off, over the person's and the project's settings, the sandbox that Claude Code would
+// enclose its commands in: it cannot be had in a cloister, which is one.
+var claudeSandbox = File{"/etc/claude-code/managed-settings.d/cloister-sandbox.json",
+	settings(map[string]any{"sandbox": map[string]any{"enabled": false}})}
+
 // claudeHome answers for Claude Code: theme, key, trust, and the mode without prompts.
 // It knows a key by its last 20 letters.
 func claudeHome(folders []string, variable func(string) string) Home {
 	const state, settings = ".claude.json", ".claude/settings.json"
-	h := Home{Answers: []Answer{
+	h := Home{System: []File{claudeSandbox}, Answers: []Answer{
 		{File: state, Keys: []string{"hasCompletedOnboarding"}, Value: true, Over: true},
 		{File: state, Keys: []string{"bypassPermissionsModeAccepted"}, Value: true, Over: true},
 	}}

@@ -8,10 +8,12 @@ import (
 // codexSystem is what Codex reads before the settings of the home.
 const codexSystem = "/etc/codex/config.toml"
 
-// codexQuiet leaves out what Codex asks of servers beside the model: a newer version, its
+// codexQuiet switches off the sandbox that Codex would enclose its commands in, which cannot be had in a
+// cloister, and leaves out what Codex asks of servers beside the model: a newer version, its
 // own plugins, another server's list of models, and reports. The person's own settings go
 // before these. Its line of the day has no setting: one refusal a start is left.
 const codexQuiet = `check_for_update_on_startup = false
+sandbox_mode = "danger-full-access"
 [analytics]
 enabled = false
 [otel]

@@ -7,8 +7,9 @@ func init() { register(gemini) }
 func gemini() Agent {
 	return Agent{
 		Name: "gemini", Argv: []string{"gemini", "--yolo"},
-		// Without it --yolo means nothing, and without a terminal it does not start.
-		Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+		// Without the first --yolo means nothing, and without a terminal it does not start. The second switches off a
+		// sandbox of its own, over its settings: a cloister is one.
+		Env:     map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_SANDBOX": "false"},
 		Package: "@google/gemini-cli",
 		Logins: []Credential{{
 			Word: "key", Secret: "GEMINI_API_KEY", Host: "generativelanguage.googleapis.com", Header: "x-goog-api-key",

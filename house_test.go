@@ -322,6 +322,7 @@ var packages = map[string]string{
 	"sandbox/gate/lay":           "a gate made by plain system calls",
 	"sandbox/kubernetes":         "the driver whose cloisters are pods",
 	"sandbox/kubernetes/exact":   "a pod that someone else made, compared with the one that was asked for",
+	"sandbox/kubernetes/feed":    "a program's standard input: some bytes first, then the caller's",
 	"sandbox/kubernetes/link":    "what a gate in a pod and its shim say to each other",
 	"sandbox/kubernetes/pod":     "what runs in pods",
 	"sandbox/kubernetes/tree":    "folders of the host, copied into pods, and what changed there, back",

@@ -15,6 +15,7 @@ import (
 
 	"cloister/internal/termsafe"
 	"cloister/sandbox"
+	"cloister/sandbox/kubernetes/feed"
 	"cloister/sandbox/kubernetes/pod"
 	"cloister/sandbox/relay"
 )
@@ -22,6 +23,7 @@ import (
 // attached is what a command has of the caller's descriptors. Where it has a terminal of its own
 // kubectl has one of this host, whose size it passes on, and the caller's is relayed to that.
 type attached struct {
+	feed         *feed.Feed // of a command without a terminal
 	relay        *relay.Terminal
 	inner, outer *os.File // masters: kubectl's, and the relay's
 	slaves, kept []*os.File
@@ -34,36 +36,33 @@ func terminal(w sandbox.Wiring) bool {
 	return w.Stdin != nil && w.Stdout != nil && term.IsTerminal(int(w.Stdin.Fd())) && term.IsTerminal(int(w.Stdout.Fd()))
 }
 
-// wire connects kubectl to the caller's descriptors. It never has one that is a terminal.
-func (b *box) wire(w sandbox.Wiring) (*attached, error) {
+// wire connects kubectl to the caller's descriptors. It never has one that is a terminal. What is to be run is the
+// first that it passes on.
+func (b *box) wire(w sandbox.Wiring, run pod.Run) (_ *attached, err error) {
+	t := &attached{}
+	defer func() {
+		if err != nil {
+			t.finish()
+		}
+	}()
 	if terminal(w) {
-		return b.attach(w)
+		return t, b.attach(t, w, run)
+	}
+	text, err := run.Text()
+	if err != nil {
+		return nil, err
 	}
 	// Whoever starts a command may close its descriptors when it runs.
-	t := &attached{}
-	var err error
-	if w.Stderr, err = t.keep(w.Stderr); err == nil {
-		w.Stdout, err = t.keep(w.Stdout)
+	for _, f := range []**os.File{&w.Stdin, &w.Stdout, &w.Stderr} {
+		if *f, err = t.keep(*f); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		t.finish()
+	if t.feed, err = feed.New(text, w.Stdin); err != nil {
 		return nil, err
 	}
 	b.tail = pod.NewEnd(safe(w.Stderr), b.id)
-	b.cmd.Stdout, b.cmd.Stderr = safe(w.Stdout), b.tail
-	if w.Stdin == nil || !term.IsTerminal(int(w.Stdin.Fd())) {
-		b.cmd.Stdin = w.Stdin
-		return t, nil
-	}
-	in, err := b.cmd.StdinPipe()
-	if err != nil {
-		t.finish()
-		return nil, err
-	}
-	go func() { // what is typed after the end is lost, as to any program that reads no more
-		_, _ = io.Copy(in, w.Stdin)
-		_ = in.Close()
-	}()
+	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = t.feed.Input(), safe(w.Stdout), b.tail
 	return t, nil
 }
 
@@ -94,17 +93,11 @@ func safe(f *os.File) io.Writer {
 
 // attach makes two terminals: kubectl has the inner one's end, the relay the outer one's master, and
 // what passes between them loses the command's end.
-func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
-	t := &attached{}
-	defer func() {
-		if err != nil {
-			t.finish()
-		}
-	}()
+func (b *box) attach(t *attached, w sandbox.Wiring, run pod.Run) error {
 	for _, to := range []**os.File{&t.inner, &t.outer} {
 		master, slave, err := pty.Open()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		*to, t.slaves = master, append(t.slaves, slave)
 		err = on(slave, func(fd int) error {
@@ -112,41 +105,58 @@ func (b *box) attach(w sandbox.Wiring) (_ *attached, err error) {
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	own := -1
-	err = on(t.outer, func(fd int) (err error) {
+	err := on(t.outer, func(fd int) (err error) {
 		own, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	std := [3]*os.File{w.Stdin, w.Stdout, w.Stderr}
 	if t.relay, err = relay.New(own, std, [3]bool{true, true, false}, w.Heard); err != nil {
-		return nil, err
+		return err
 	}
-	if err := t.size(); err != nil {
-		return nil, err
+	now, err := t.size()
+	if err != nil {
+		return err
+	}
+	run.Columns, run.Rows = now.Col, now.Row
+	text, err := run.Text()
+	if err != nil {
+		return err
 	}
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = t.slaves[0], t.slaves[0], t.slaves[0]
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // it is signalled new sizes
 	b.tail = pod.NewEnd(t.slaves[1], b.id)
+	ready := b.tail.Ready()
 	t.pump = func() {
+		over := make(chan struct{})
 		go func() { // ends with the outer terminal
-			_, _ = io.Copy(t.inner, t.slaves[1])
+			select {
+			case <-ready:
+				if _, err := t.inner.Write(text); err != nil {
+					return
+				}
+				_, _ = io.Copy(t.inner, t.slaves[1])
+			case <-over:
+			}
 		}()
 		t.pumps.Go(func() {
+			defer close(over)
 			_, _ = io.Copy(b.tail, t.inner) // EIO when kubectl has ended
 		})
 	}
-	return t, nil
+	return nil
 }
 
 // begun lets what is written pass, when kubectl runs.
 func (t *attached) begun() {
-	if t == nil || t.relay == nil {
+	if t.feed != nil {
+		t.feed.Begin()
 		return
 	}
 	_ = t.slaves[0].Close() // kubectl's own
@@ -165,9 +175,8 @@ func on(f *os.File, call func(fd int) error) error {
 }
 
 // size gives kubectl's terminal the size of the caller's.
-func (t *attached) size() error {
-	var now *unix.Winsize
-	err := on(t.outer, func(fd int) (err error) {
+func (t *attached) size() (now *unix.Winsize, err error) {
+	err = on(t.outer, func(fd int) (err error) {
 		now, err = unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		return err
 	})
@@ -175,19 +184,20 @@ func (t *attached) size() error {
 		err = on(t.inner, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, now) })
 	}
 	if err != nil {
-		return fmt.Errorf("resize terminal: %w", err)
+		return nil, fmt.Errorf("resize terminal: %w", err)
 	}
-	return nil
+	return now, nil
 }
 
 func (t *attached) resize() error {
 	if t == nil || t.relay == nil {
 		return nil
 	}
-	if err := t.relay.Resize(); err != nil {
-		return err
+	err := t.relay.Resize()
+	if err == nil {
+		_, err = t.size()
 	}
-	return t.size()
+	return err
 }
 
 // drain waits until all that kubectl wrote has passed.
@@ -201,6 +211,9 @@ func (t *attached) drain() {
 func (t *attached) finish() {
 	if t == nil {
 		return
+	}
+	if t.feed != nil {
+		t.feed.End()
 	}
 	t.pumps.Wait()
 	var errs []error

@@ -3,8 +3,6 @@ package kubernetes
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -14,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"cloister/sandbox"
 	"cloister/sandbox/kubernetes/pod"
@@ -55,28 +51,17 @@ func (d *Driver) Exec(ctx context.Context, h sandbox.Handle, s sandbox.Spec, w s
 	return d.run(ctx, name, s, w, nil)
 }
 
-func (d *Driver) run(ctx context.Context, name string, s sandbox.Spec, w sandbox.Wiring, o *owned) (*box, error) {
+func (d *Driver) run(ctx context.Context, name string, s sandbox.Spec, w sandbox.Wiring, o *owned) (_ *box, err error) {
 	b := &box{ctx: context.WithoutCancel(ctx), d: d, pod: name, id: strings.ToLower(rand.Text()), own: o,
 		done: make(chan struct{})}
-	what := pod.Run{ID: b.id, Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), Processes: s.Limits.Pids}
-	if terminal(w) {
-		columns, rows, err := term.GetSize(int(w.Stdin.Fd()))
-		if err != nil {
-			return nil, fmt.Errorf("ask for the terminal's size: %w", err)
-		}
-		what.Columns, what.Rows = uint16(columns), uint16(rows) // which the kernel has in 16 bits
-	}
-	text, err := json.Marshal(what)
-	if err != nil {
-		return nil, err
-	}
 	b.cmd, err = d.kubectl(context.WithoutCancel(ctx),
 		"exec", "--stdin", "--tty="+strconv.FormatBool(terminal(w)), "--quiet", name, "--container="+agentName,
-		"--", pod.Program, pod.RoleRun, base64.StdEncoding.EncodeToString(text))
+		"--", pod.Program, pod.RoleRun, b.id)
 	if err != nil {
 		return nil, err
 	}
-	if b.term, err = b.wire(w); err != nil {
+	b.term, err = b.wire(w, pod.Run{ID: b.id, Argv: s.Argv, Env: s.Env, Dir: string(s.Dir), Processes: s.Limits.Pids})
+	if err != nil {
 		return nil, fmt.Errorf("run kubectl: %w", err)
 	}
 	if err := b.cmd.Start(); err != nil {

@@ -46,6 +46,10 @@ func double(dir string, args []string) int {
 		fmt.Fprintln(f, args[0])
 		f.Close()
 	}
+	if f, err := os.OpenFile(at("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintln(f, strings.Join(args, " ")) // what a server logs of a request
+		f.Close()
+	}
 	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
 	if text, err := os.ReadFile(at("refuse-" + args[0])); err == nil {
 		return say(string(text))

@@ -3,7 +3,6 @@ package servetest
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,24 +131,19 @@ func execute(args []string, c net.Conn) int {
 		syscall.Exit(137)
 	}()
 	words := args[slices.Index(args, "--")+2:]
-	if words[0] == pod.RoleRun {
-		words[1] = here(words[1])
+	if words[0] != pod.RoleRun {
+		return pod.Main(context.Background(), words, os.Getenv)
 	}
-	return pod.Main(context.Background(), words, os.Getenv)
-}
-
-// here is what is to be run, in a folder that this machine has.
-func here(arg string) string {
-	var r pod.Run
-	text, err := base64.StdEncoding.DecodeString(arg)
-	if err != nil || json.Unmarshal(text, &r) != nil {
-		return arg
+	r, err := pod.ReadRun(words[1])
+	r.Dir = "/" // a folder that this machine has
+	if err == nil {
+		err = r.Execute(context.Background())
 	}
-	r.Dir = "/"
-	if text, err = json.Marshal(r); err != nil {
-		return arg
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 125
 	}
-	return base64.StdEncoding.EncodeToString(text)
+	return 0
 }
 
 // podCluster is the API server with its node.

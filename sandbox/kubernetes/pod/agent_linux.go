@@ -3,10 +3,9 @@ package pod
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -69,16 +68,28 @@ const (
 	notFound    = 127
 )
 
-// runRun runs one command, and writes its end.
-func runRun(ctx context.Context, arg string) error {
-	text, err := base64.StdEncoding.DecodeString(arg)
-	if err != nil {
-		return fmt.Errorf("read what to run: %w", err)
+// ReadRun reads what the command id is to be from this process's standard input. A terminal repeats what it is sent
+// until its modes say otherwise, and the driver sends nothing before that: it is asked to.
+func ReadRun(id string) (r Run, err error) {
+	if modes, terr := unix.IoctlGetTermios(0, unix.TCGETS); terr == nil {
+		quiet := *modes
+		quiet.Lflag &^= unix.ECHO | unix.ECHONL
+		if err := unix.IoctlSetTermios(0, unix.TCSETS, &quiet); err != nil {
+			return r, fmt.Errorf("read what to run: %w", err)
+		}
+		defer func() { err = errors.Join(err, unix.IoctlSetTermios(0, unix.TCSETS, modes)) }()
+		if _, err := io.WriteString(os.Stderr, readyOf(id)); err != nil {
+			return r, fmt.Errorf("read what to run: %w", err)
+		}
 	}
-	var r Run
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("read what to run: %w", err)
+	if r, err = read(os.Stdin); err != nil {
+		return r, fmt.Errorf("read what to run: %w", err)
 	}
+	return r, nil
+}
+
+// Execute runs it, and writes its end.
+func (r Run) Execute(ctx context.Context) error {
 	code, err := r.run(ctx)
 	if err != nil {
 		return err

@@ -41,20 +41,6 @@ const (
 	Termination = "/dev/termination-log"
 )
 
-// Run is what RoleRun executes.
-type Run struct {
-	ID   string   `json:"id"` // for RoleSignal
-	Argv []string `json:"argv"`
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
-	// Processes bounds those of the user on the node, of all pods together: a cluster has no
-	// bound of one pod's. 0: none.
-	Processes int64 `json:"processes,omitempty"`
-	// Columns and Rows are the size of the command's terminal, which kubectl tells of later than it begins. 0: none.
-	Columns uint16 `json:"columns,omitempty"`
-	Rows    uint16 `json:"rows,omitempty"`
-}
-
 // Canary is what RoleCanary sees of its own container.
 type Canary struct {
 	Interfaces   []string `json:"interfaces"`

@@ -14,6 +14,9 @@ import (
 // endOf is the end's beginning. A command can forge its own, which is its own status.
 func endOf(id string) string { return "\x00cloister-end " + id + " " }
 
+// readyOf is what a command that has a terminal writes when it may be sent what to run.
+func readyOf(id string) string { return "\x00cloister-ready " + id + "\x00" }
+
 // writeEnd writes how the command id ended, as a shell has it.
 func writeEnd(w io.Writer, id string, code int) error {
 	_, err := fmt.Fprintf(w, "%s%d\n", endOf(id), code)
@@ -28,11 +31,21 @@ type End struct {
 	code int
 	come bool
 	came chan struct{} // closed with it
+
+	asks  []byte
+	ready chan struct{} // closed when what to run may be sent; nil once it is, or for a command without a terminal
 }
 
 // NewEnd is that of the command id.
 func NewEnd(w io.Writer, id string) *End {
-	return &End{w: w, mark: []byte(endOf(id)), code: -1, came: make(chan struct{})}
+	return &End{w: w, mark: []byte(endOf(id)), asks: []byte(readyOf(id)), code: -1, came: make(chan struct{})}
+}
+
+// Ready is closed when a command that has a terminal asks for what to run, which it does once and before anything of
+// the command's own. It is called before the first Write.
+func (e *End) Ready() <-chan struct{} {
+	e.ready = make(chan struct{})
+	return e.ready
 }
 
 // Came is closed when the command's end has come.
@@ -62,6 +75,12 @@ func (e *End) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		switch {
+		case e.ready != nil && bytes.HasPrefix(e.held, e.asks):
+			close(e.ready)
+			e.ready, e.held = nil, e.held[len(e.asks):]
+			continue
+		case e.ready != nil && bytes.HasPrefix(e.asks, e.held):
+			return len(p), nil
 		case len(e.held) < len(e.mark) && bytes.HasPrefix(e.mark, e.held):
 			return len(p), nil
 		case !bytes.HasPrefix(e.held, e.mark):

@@ -46,6 +46,36 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestReady: that a command asks for what to run is passed on to nobody, once; without a terminal it is the command's own.
+func TestReady(t *testing.T) {
+	const asks = "\x00cloister-ready me\x00"
+	for _, piece := range []int{1, 3, 1000} {
+		var out bytes.Buffer
+		e := pod.NewEnd(&out, "me")
+		ready := e.Ready()
+		for rest := []byte("motd\n" + asks + "words" + asks + "\x00cloister-end me 7\n"); len(rest) > 0; {
+			n := min(piece, len(rest))
+			if _, err := e.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		select {
+		case <-ready:
+		default:
+			t.Error("it is not ready")
+		}
+		if code, come := e.Code(); out.String() != "motd\nwords"+asks || code != 7 || !come {
+			t.Errorf("in pieces of %d: %q, %d, %v", piece, out.String(), code, come)
+		}
+	}
+	var out bytes.Buffer
+	e := pod.NewEnd(&out, "me")
+	if _, err := e.Write([]byte(asks)); err != nil || e.Flush() != nil || out.String() != asks {
+		t.Errorf("without a terminal: %q, %v", out.String(), err)
+	}
+}
+
 func TestWrong(t *testing.T) {
 	good := pod.Canary{NoNewPrivs: true, Seccomp: true, UID: 1000, Gate: true, Proof: "p"}
 	if wrong := good.Wrong(1000, "p"); wrong != "" {

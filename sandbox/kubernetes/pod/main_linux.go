@@ -23,7 +23,10 @@ func Main(ctx context.Context, args []string, env func(string) string) int {
 	case RoleInit:
 		err = runInit()
 	case RoleRun:
-		err = runRun(ctx, role[1])
+		var r Run
+		if r, err = ReadRun(role[1]); err == nil {
+			err = r.Execute(ctx)
+		}
 	case RoleSignal:
 		err = runSignal(role[1], role[2])
 	case RoleCanary:

@@ -280,6 +280,7 @@ var packages = map[string]string{
 	"internal/random":            "bytes and words that cannot be guessed",
 	"internal/shebang":           "the first line of a script, as the kernel reads it",
 	"internal/shellword":         "a command line as a shell reads it",
+	"internal/sigquit":           "SIGQUIT with the effect that it has on other programs",
 	"internal/stackroom":         "the stack that a goroutine needs, before it begins",
 	"internal/standin":           "files shown in the place of programs that a person has not allowed yet",
 	"internal/tenants":           "hosts that many tenants share",

@@ -22,6 +22,7 @@ import (
 	"cloister/cmd/cloister/machines"
 	"cloister/devcontainer/pull"
 	"cloister/git/checkout"
+	"cloister/internal/sigquit"
 	"cloister/internal/stackroom"
 	"cloister/sandbox/docker/inside"
 	"cloister/sandbox/kubernetes/pod"
@@ -30,6 +31,7 @@ import (
 )
 
 func main() {
+	_ = sigquit.Plain() // else it is Go's, which prints where it was
 	switch name := filepath.Base(os.Args[0]); name {
 	case "cloister":
 	case pod.Name:

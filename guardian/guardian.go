@@ -58,6 +58,7 @@ import (
 	"cloister/session/launch"
 	"cloister/session/registry"
 	"cloister/ui/web"
+	"cloister/workspace/obeyed"
 )
 
 const (
@@ -97,6 +98,7 @@ type Options struct {
 	// HostEnv is the whole environment of a host command, its PATH among it, and
 	// GitEnv that of git where it speaks with a remote.
 	HostEnv, GitEnv []string
+	Obeys           obeyed.Person // whose git obeys what comes into projects
 	// AgentSocket is the person's SSH agent's; "" for none.
 	AgentSocket string
 	// Bus is the address of the person's session bus; "" for none.
@@ -258,8 +260,8 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	g.host = hostcommands.New(hostcommands.Options{
 		Helper: o.Helper, Env: o.HostEnv, Runtime: o.Dirs.Runtime, Policies: g.policies, Commands: g.commands,
 		Depots: git.NewDepots(filepath.Join(o.Dirs.Data, "git"), o.GitEnv, o.resolver()), Notice: g.notice,
-		Resolver: o.resolver(),
-		Known:    g.knownSecrets,
+		Resolver: o.resolver(), Obeys: o.Obeys,
+		Known: g.knownSecrets,
 	})
 	g.touch()
 	records, err := recorder.Open(folders.Audit(o.Dirs), g.log, g.audited)
@@ -274,7 +276,7 @@ func open(ctx context.Context, o Options) (*guardian, error) {
 	g.sessions = sessions
 	g.workspaces = &workspaces.Room{
 		Dirs: o.Dirs, Audit: folders.Audit(o.Dirs), Record: g.recordState, Hold: g.holdStill,
-		Begin: g.beginShim, Logs: o.Shim.Logs,
+		Begin: g.beginShim, Logs: o.Shim.Logs, Obeys: o.Obeys,
 	}
 	if note != "" {
 		g.notice(note)

@@ -30,7 +30,6 @@ import (
 	"cloister/session/launch"
 	"cloister/session/memory"
 	"cloister/workspace"
-	"cloister/workspace/hostgit"
 	"cloister/workspace/projects"
 	"cloister/workspace/review"
 	"cloister/workspace/worktrees"
@@ -205,9 +204,7 @@ func (a *app) facts(
 		Config: words.Config, Cedar: policyset.CedarFiles(sources), Outer: words.Outer, Root: root,
 		Host: host, Dirs: dirs, Locks: locksDir(dirs), KeepOut: launch.KeepOut(dirs),
 		Home: a.Home(), RealHome: a.RealHome(), UID: a.UID, Env: a.Env,
-		Git: func(at hostgit.Folders) hostgit.Configuration {
-			return hostgit.Sources(ctx, host, dirs.Data, at, hostgit.ConfigVariables(a.Env))
-		},
+		Git: a.Obeys(ctx, dirs, host).Git,
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *gitwork) bring(ctx context.Context, p *git.Push) error {
 // list records the files among those that came back which programs of the host run or obey once a person has them
 // checked out, and has them shown at the session's end.
 func (w *gitwork) list(ctx context.Context, p *git.Push) {
-	runs, err := obeyed.In(w.s.Info.Project)
+	runs, err := obeyed.In(w.s.Info.Project, w.s.service.o.Obeys)
 	if err != nil { // what the project's own configuration names is not known
 		runs = workspace.RunsByItself
 		w.brings(ctx, "", termsafe.Clip(termsafe.Text(err.Error()), 1000))

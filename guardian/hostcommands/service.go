@@ -28,6 +28,7 @@ import (
 	"cloister/internal/cgroup"
 	"cloister/policyset"
 	"cloister/secret"
+	"cloister/workspace/obeyed"
 )
 
 // Options of a Service.
@@ -40,6 +41,7 @@ type Options struct {
 	Depots   *git.Depots
 	Notice   func(text string) // what a person should learn
 	Resolver resolve.Now       // finds programs of the host
+	Obeys    obeyed.Person     // whose git obeys what came back
 	// Known are the credentials that no command's output brings inside; nil for none.
 	// Where they cannot be read, no command runs.
 	Known func() ([]secret.Scrubbed, error)

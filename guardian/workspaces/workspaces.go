@@ -19,6 +19,7 @@ import (
 	"cloister/session/kept"
 	"cloister/session/launch"
 	"cloister/state/store"
+	"cloister/workspace/obeyed"
 	"cloister/workspace/projects"
 )
 
@@ -31,6 +32,7 @@ type Room struct {
 	// Begin starts a cloister, and gives the status that its shim will end with.
 	Begin func(context.Context, launch.Order) (launch.Answer, <-chan int, error)
 	Logs  string // the folder of what cloisters print that were begun so
+	Obeys obeyed.Person
 
 	// one is held by readers and by those that act: each locks a workspace, and neither is to find
 	// it busy because of the other. To compare may take long, and waits for each by itself.
@@ -39,7 +41,7 @@ type Room struct {
 
 func (r *Room) hand() (*kept.Hand, error) {
 	s, err := kept.Open(r.Dirs, "")
-	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Hold: r.Hold, Begin: r.begin,
+	return &kept.Hand{Store: s, Audit: r.Audit, Record: r.Record, Hold: r.Hold, Begin: r.begin, Obeys: r.Obeys,
 		Known: func(main string) error { _, err := projects.Read(r.Dirs, main); return err }}, err
 }
 

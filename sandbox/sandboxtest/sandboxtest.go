@@ -163,7 +163,7 @@ func (h *Harness) Run(t testing.TB, o Options, argv ...string) Out {
 	out := h.start(t, s, o)
 	if own != nil && vo.Uppers.Project == own {
 		up := filepath.Join(string(own.Store), own.Dir)
-		runs, err := obeyed.In(h.Project)
+		runs, err := obeyed.In(h.Project, obeyed.Person{})
 		if err == nil {
 			err = back.Apply(t.Context(), h.Project, up, h.data, runs)
 		}

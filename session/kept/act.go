@@ -54,7 +54,7 @@ func (h *Hand) Shown(ctx context.Context, name string, look Look) (out api.Works
 		return out, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if out, err = listed(w, d); err != nil {
+	if out, err = h.listed(w, d); err != nil {
 		return out, err
 	}
 	if look.Path != "" {

@@ -50,9 +50,9 @@ func Special(d *store.Diff) (out []layers.Change) {
 	return out
 }
 
-// HeldBack are the changes of a diff that an apply brings over with a word alone.
-func HeldBack(w *store.Workspace, d *store.Diff) ([]held.Change, error) {
-	runs, err := obeyed.In(w.Project)
+// heldBack are the changes of a diff that an apply brings over with a word alone.
+func (h *Hand) heldBack(w *store.Workspace, d *store.Diff) ([]held.Change, error) {
+	runs, err := obeyed.In(w.Project, h.Obeys)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (h *Hand) Apply(
 	if err := h.used(w); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
-	needs, err := HeldBack(w, d)
+	needs, err := h.heldBack(w, d)
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", w.Name, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"cloister/state/layers"
 	"cloister/state/store"
 	"cloister/workspace"
+	"cloister/workspace/obeyed"
 )
 
 // A Hand acts on the workspaces of one store.
@@ -38,6 +39,8 @@ type Hand struct {
 	Record func(context.Context, api.StateRecord) error
 	// Hold holds a running cloister still.
 	Hold func(ctx context.Context, name string) (thaw func() error, err error)
+	// Obeys is whose git runs in the projects.
+	Obeys obeyed.Person
 	// Begin starts an agent in a workspace, in the background; nil where that is the caller's.
 	Begin func(ctx context.Context, project, name, agent string, args []string) error
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // listed is what a page shows of a diff without any text.
-func listed(w *store.Workspace, d *store.Diff) (out api.WorkspaceDiff, err error) {
+func (h *Hand) listed(w *store.Workspace, d *store.Diff) (out api.WorkspaceDiff, err error) {
 	out.Digest = digest(d)
 	all := Changes(d.Changes)
 	n := fitting(len(all), func(i int) int { return wire(all[i].Path) + wire(all[i].From) })
@@ -40,7 +40,7 @@ func listed(w *store.Workspace, d *store.Diff) (out api.WorkspaceDiff, err error
 	for _, c := range d.Conflicts {
 		out.Conflicts = append(out.Conflicts, api.Because{Path: c.Path, Why: c.Why})
 	}
-	needs, err := HeldBack(w, d)
+	needs, err := h.heldBack(w, d)
 	for _, c := range needs {
 		out.Held = append(out.Held, api.Because{Path: c.Path, Why: c.Why})
 	}
@@ -159,7 +159,7 @@ func (h *Hand) asShown(ctx context.Context, w *store.Workspace, verb string, in 
 	if digest(d) != in.Digest {
 		return nil, &Refused{verb + ": what " + w.Name + " changed is not what was shown", "look at it again"}
 	}
-	all, err := listed(w, d)
+	all, err := h.listed(w, d)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (h *Hand) applyShown(ctx context.Context, w *store.Workspace, in api.Worksp
 	defer func() { err = errors.Join(err, d.Close()) }()
 	Special(d)
 	if len(in.Paths) > 0 && in.AutoRun {
-		needs, err := HeldBack(w, d)
+		needs, err := h.heldBack(w, d)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"cloister/workspace/gitdir"
+	"cloister/workspace/hostgit"
 	"cloister/workspace/obeyed"
 )
 
@@ -25,7 +27,7 @@ func TestIn(t *testing.T) {
 	}
 	write("tools/mon.sh", "#!/bin/sh\n")
 	write("shared", "[user]\n\tname = x\n")
-	plain, err := obeyed.In(root)
+	plain, err := obeyed.In(root, obeyed.Person{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func TestIn(t *testing.T) {
 	}
 	write(".git/config", "[core]\n\thooksPath = tracked-hooks\n"+
 		"[include]\n\tpath = ../shared\n[diff \"x\"]\n\ttextconv = tools/mon.sh --x\n")
-	led, err := obeyed.In(root)
+	led, err := obeyed.In(root, obeyed.Person{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,5 +51,45 @@ func TestIn(t *testing.T) {
 	}
 	if !led(".envrc") || !plain(".envrc") {
 		t.Error("what runs by its name is not obeyed")
+	}
+}
+
+// TestPerson: what the person's own configuration of git leads to in a project is obeyed in each repository there: hooks
+// whose folder is named from the project's top, files that it includes, and what git has by its variables.
+func TestPerson(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(home, "src", "project")
+	for name, text := range map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "", ".git/config": "[core]\n\tbare = false\n",
+		"shared.gitconfig": "[core]\n\tfsmonitor = tools/watch.sh\n", "tools/watch.sh": "", "tools/sign.sh": "",
+		"../../.gitconfig": "[core]\n\thooksPath = tracked-hooks\n[include]\n\tpath = ~/src/project/shared.gitconfig\n",
+	} {
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	by := func(hostgit.Folders) hostgit.Configuration { // as git has GIT_CONFIG_COUNT
+		return hostgit.Configuration{Entries: []gitdir.Entry{{Section: "gpg", Key: "program", Value: "tools/sign.sh"}}}
+	}
+	own, oerr := obeyed.In(root, obeyed.Person{})
+	person, perr := obeyed.In(root, obeyed.Person{Home: home, Git: by})
+	if oerr != nil || perr != nil {
+		t.Fatal(oerr, perr)
+	}
+	for name, want := range map[string]bool{"tracked-hooks/pre-commit": true, "shared.gitconfig": true, "tools/watch.sh": true,
+		"tools/sign.sh": true, "tools/other.sh": false, "main.go": false} {
+		if person(name) != want {
+			t.Errorf("%s is obeyed: %v", name, !want)
+		}
+		if own(name) { // the control: the repository's own configuration leads nowhere
+			t.Errorf("%s is obeyed without the person's configuration", name)
+		}
 	}
 }

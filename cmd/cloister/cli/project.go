@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"cloister/host/taint"
 	"cloister/internal/xdg"
 	"cloister/workspace"
+	"cloister/workspace/hostgit"
+	"cloister/workspace/obeyed"
 
 	"golang.org/x/term"
 )
@@ -22,6 +25,13 @@ func (a *App) Resolver(d xdg.Dirs) (*resolve.Resolver, error) {
 		return nil, err
 	}
 	return resolve.New(places, a.UID), nil
+}
+
+// Obeys is the person, whose git obeys projects.
+func (a *App) Obeys(ctx context.Context, d xdg.Dirs, host *resolve.Resolver) obeyed.Person {
+	return obeyed.Person{Home: a.Home(), Git: func(at hostgit.Folders) hostgit.Configuration {
+		return hostgit.Sources(ctx, host, d.Data, at, hostgit.ConfigVariables(a.Env))
+	}}
 }
 
 // DirsAndResolver is host with Cloister's folders.

@@ -41,7 +41,7 @@ for at the terminal; otherwise it is not.`,
 			if err != nil {
 				return err
 			}
-			h, w, id, err := a.handAt(args[0])
+			h, w, id, err := a.handAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ processes have in memory is kept too: cloister fork --memory goes on from there.
 		ValidArgsFunction: a.completeKept,
 		Annotations:       map[string]string{cli.TakesNames: "yes"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, w, err := a.handHere(strings.Join(args, ""))
+			h, w, err := a.handHere(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ What they are now is kept as a checkpoint first.`,
 		Args:              cli.Args(1, 1),
 		ValidArgsFunction: a.completeKept,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, w, id, err := a.handAt(args[0])
+			h, w, id, err := a.handAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ the parent's words of policy and none of its answers. It needs --isolation gviso
 			if err != nil {
 				return err
 			}
-			h, w, id, err := a.handAt(args[0])
+			h, w, id, err := a.handAt(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

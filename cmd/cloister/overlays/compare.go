@@ -52,7 +52,7 @@ given up.`,
 }
 
 func (a *Commands) compareOne(ctx context.Context, arg, command string) (_ *compare.Side, err error) {
-	h, w, at, err := a.handAt(arg)
+	h, w, at, err := a.handAt(ctx, arg)
 	if err != nil {
 		return nil, err
 	}

@@ -95,8 +95,8 @@ func nameAt(text string) (name, checkpoint string) {
 }
 
 // hand acts on kept workspaces, with the guardian as the one that records.
-func (a *Commands) hand() (*kept.Hand, error) {
-	d, err := a.Dirs()
+func (a *Commands) hand(ctx context.Context) (*kept.Hand, error) {
+	d, host, err := a.DirsAndResolver()
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +105,13 @@ func (a *Commands) hand() (*kept.Hand, error) {
 		return nil, err
 	}
 	return &kept.Hand{Store: s, Audit: folders.Audit(d), Record: a.recordState, Hold: a.holdStill,
+		Obeys: a.Obeys(ctx, d, host),
 		Known: func(main string) error { _, err := projects.Read(d, main); return err }}, nil
 }
 
 // handHere is the hand with the workspace that a person means.
-func (a *Commands) handHere(name string) (*kept.Hand, *store.Workspace, error) {
-	h, err := a.hand()
+func (a *Commands) handHere(ctx context.Context, name string) (*kept.Hand, *store.Workspace, error) {
+	h, err := a.hand(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,9 +120,11 @@ func (a *Commands) handHere(name string) (*kept.Hand, *store.Workspace, error) {
 }
 
 // handAt is handHere for NAME[@CHECKPOINT].
-func (a *Commands) handAt(text string) (h *kept.Hand, w *store.Workspace, checkpoint string, err error) {
+func (a *Commands) handAt(ctx context.Context, text string) (
+	h *kept.Hand, w *store.Workspace, checkpoint string, err error,
+) {
 	name, checkpoint := nameAt(text)
-	h, w, err = a.handHere(name)
+	h, w, err = a.handHere(ctx, name)
 	return h, w, checkpoint, err
 }
 

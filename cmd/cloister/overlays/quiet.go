@@ -69,19 +69,19 @@ func (a *Commands) letGoOn(ctx context.Context, use *store.Use) error {
 	if !use.HeldStill() {
 		return nil
 	}
-	return a.locked(use, func(h *kept.Hand, w *store.Workspace) error { return w.GoOn(h.Freezer(ctx, use.Name)) })
+	return a.locked(ctx, use, func(h *kept.Hand, w *store.Workspace) error { return w.GoOn(h.Freezer(ctx, use.Name)) })
 }
 
 func (a *Commands) saveQuiet(ctx context.Context, use *store.Use) error {
-	return a.locked(use, func(h *kept.Hand, w *store.Workspace) error {
+	return a.locked(ctx, use, func(h *kept.Hand, w *store.Workspace) error {
 		_, err := h.SaveByItself(ctx, w, "nothing was written for a while", "")
 		return err
 	})
 }
 
 // locked does something to a workspace that no one else acts on meanwhile.
-func (a *Commands) locked(use *store.Use, do func(*kept.Hand, *store.Workspace) error) error {
-	h, err := a.hand()
+func (a *Commands) locked(ctx context.Context, use *store.Use, do func(*kept.Hand, *store.Workspace) error) error {
+	h, err := a.hand(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@
 // quotation mark looks as encoding/json writes it; others are spelled as Go quotes them.
 //
 // Types that write themselves (MarshalJSON, MarshalText) and byte slices are left alone.
-// Documents for other programs are not written here: those know no such spelling.
+// Documents for other programs, which know no such spelling, are written by [Document].
 package exactjson
 
 import (

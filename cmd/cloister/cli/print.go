@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"cloister/internal/exactjson"
 	"cloister/internal/termsafe"
 	"cloister/ui/pair"
 
@@ -27,16 +26,13 @@ func (a *App) Notices(list []string) {
 	}
 }
 
-// JSON prints one document.
+// JSON prints one document, whatever bytes its strings have.
 func (a *App) JSON(v any) error {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	text, err := exactjson.Document(v)
+	if err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	a.Out.Write(termsafe.JSON(text.Bytes()))
+	a.Out.Write(termsafe.JSON(text))
 	return nil
 }
 

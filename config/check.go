@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"cloister/internal/authority"
 	"cloister/internal/source"
@@ -101,12 +102,24 @@ func (r *reader) check(c *Config) {
 	}
 }
 
+// IsProgram reports whether a word can be the name of a program that a person means as it stands: what a shell would
+// replace or take apart, as in ${HOME}, is not.
+func IsProgram(name string) bool {
+	return name != "" && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("/$`'\"\\*?[]{}()<>|&;!#~", r)
+	})
+}
+
 // program holds the name of an agent to what can be one.
 func (r *reader) program(name, key string) {
-	if strings.ContainsAny(name, "/ \t\n") || strings.HasPrefix(name, "-") {
-		r.problem(r.places[key], "write the program's name alone, such as claude", "%s: %q is not the name of a program", key,
-			name)
+	if name == "" || IsProgram(name) {
+		return
 	}
+	hint := "write the program's name alone, such as claude"
+	if strings.Contains(name, "$") {
+		hint += ": variables are not replaced here"
+	}
+	r.problem(r.places[key], hint, "%s: %q is not the name of a program", key, name)
 }
 
 func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }

@@ -96,9 +96,18 @@ func (a *app) orderFlags(f *launch.Order, c *cobra.Command, agentUsage string) {
 	fl.StringArrayVarP(&f.Publish, "publish", "p", nil,
 		"make a port inside reachable at `[HOST:]PORT` of this machine's 127.0.0.1")
 	fl.StringVar(&f.Memory, "memory", "", "memory limit, such as 8GiB")
-	fl.Float64Var(&f.CPUs, "cpus", 0, "processors, such as 2 or 0.5")
-	fl.Int64Var(&f.PIDs, "pids", 0, "processes and threads (4096 unless said)")
-	fl.DurationVar(&f.Timeout, "timeout", 0, "end the command after this time, such as 30m")
+	fl.Float64Var(&f.CPUs, "cpus", 0,
+		"processors, such as 2 or 0.5; 0 means no limit, also where the configuration has one")
+	fl.Int64Var(&f.PIDs, "pids", 0, "processes and threads (4096 unless said); there is always a limit")
+	fl.DurationVar(&f.Timeout, "timeout", 0, "end the command after this time, such as 30m; 0 means never")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		f.AllCPUs = fl.Changed("cpus") && f.CPUs == 0
+		if fl.Changed("pids") && f.PIDs == 0 {
+			return cli.Usage("leave it out for 4096, or the configuration's; or write one that is large enough",
+				"%s: --pids 0: there is always a limit", f.Verb)
+		}
+		return nil
+	}
 	fl.BoolVar(&f.NoNetwork, "no-network", false, "no network at all, not even the guardian's")
 	fl.StringArrayVar(&f.Accept, "accept", nil, "go on without a guarantee: `residue:NAME`")
 	fl.StringArrayVar(&f.Policy, "policy", nil, "a Cedar `FILE` for this session")

@@ -34,6 +34,7 @@ func TestCheckRefusesWrongWords(t *testing.T) {
 		{"no residue", launch.Order{Accept: []string{"everything"}}, `run: --accept "everything" names no residue`, "one of: residue:wide-workspace"},
 		{"near a residue", launch.Order{Accept: []string{"residue:cgroup-limit"}}, "names no residue", "did you mean --accept residue:cgroup-limits?"},
 		{"agent with a path", launch.Order{Agent: "bin/x"}, `run: --agent "bin/x" is not the name of a program`, "such as --agent claude"},
+		{"agent as a variable", launch.Order{Agent: "${HOME}"}, `--agent "${HOME}" is not the name of a program`, ""},
 		{"agent as a flag", launch.Order{Agent: "-x"}, `--agent "-x"`, ""},
 		{"negative time", launch.Order{Timeout: -1}, "run: a limit cannot be negative", ""},
 		{"negative idle time", launch.Order{Idle: -time.Second}, "run: a limit cannot be negative", ""},
@@ -151,6 +152,12 @@ func TestResolveJoinsWhatWasTypedWithTheConfiguration(t *testing.T) {
 	}
 	if want := (sandbox.Limits{Memory: 2 << 30, CPUs: 0.5, Pids: 99}); p.Limits != want {
 		t.Errorf("limits %+v, want %+v", p.Limits, want)
+	}
+	cfg.Resources.CPUs = 4
+	for all, want := range map[bool]float64{false: 4, true: 0} {
+		if p, err := launch.Resolve(launch.Order{Verb: "run", AllCPUs: all}, facts(t, cfg)); err != nil || p.Limits.CPUs != want {
+			t.Errorf("no limit of processors %v: %+v, %v", all, p, err)
+		}
 	}
 	if at, over := slices.Index(p.Env, "A=configured"), slices.Index(p.Env, "A=typed"); at < 0 || over < at || !slices.Contains(p.Env, "TOKEN=t") {
 		t.Errorf("what is typed is not the last word: %q", p.Env)

@@ -63,6 +63,7 @@ type Order struct {
 
 	Memory    string        `json:"memory,omitempty"`
 	CPUs      float64       `json:"cpus,omitempty"`
+	AllCPUs   bool          `json:"all_cpus,omitempty"` // no limit, whatever the configuration has
 	PIDs      int64         `json:"pids,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 	Idle      time.Duration `json:"idle,omitempty"`
@@ -128,7 +129,7 @@ func (o *Order) Check() error {
 	if err := o.checkWords(); err != nil {
 		return err
 	}
-	if strings.ContainsAny(o.Agent, "/ \t\n") || strings.HasPrefix(o.Agent, "-") {
+	if o.Agent != "" && !config.IsProgram(o.Agent) {
 		return hint.Usage("such as --agent claude; any command at all: cloister run -- CMD",
 			"%s: --agent %q is not the name of a program", o.Verb, o.Agent)
 	}

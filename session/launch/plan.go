@@ -17,6 +17,7 @@ import (
 	"cloister/config"
 	"cloister/host/resolve"
 	"cloister/internal/hint"
+	"cloister/internal/shellword"
 	"cloister/internal/source"
 	"cloister/internal/xdg"
 	"cloister/policy"
@@ -185,7 +186,7 @@ func (o *Order) limits(cfg *config.Config) (sandbox.Limits, error) {
 		}
 		l.Memory = int64(size)
 	}
-	if o.CPUs > 0 {
+	if o.CPUs > 0 || o.AllCPUs {
 		l.CPUs = o.CPUs
 	}
 	if o.PIDs > 0 {
@@ -257,9 +258,18 @@ func (p *Plan) ref(o Order, f Facts, text string, typed bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); err != nil && typed {
+	at, err := os.Stat(path)
+	switch {
+	case err != nil && typed:
 		return hint.Usage("", "%s: --ref: %v", o.Verb, err)
-	} else if p.absent(err, "refs", text) {
+	case p.absent(err, "refs", text):
+		return nil
+	case err == nil && !at.IsDir() && typed:
+		return hint.Usage("one file, where it lies on the host: --expose "+shellword.Line(text), "%s: --ref: %s is no folder",
+			o.Verb, text)
+	case err == nil && !at.IsDir():
+		p.Notices = append(p.Notices, fmt.Sprintf("cloister: filesystem.refs: %s is no folder, and is not shown; "+
+			"filesystem.expose shows a file", text))
 		return nil
 	}
 	if path, err = filepath.Abs(path); err != nil {

@@ -162,7 +162,11 @@ func (a *app) removeTrees(ctx context.Context, d xdg.Dirs) error {
 			if !realpath.Inside(t.Path, worktrees.Dir(d.Data)) {
 				continue
 			}
-			if err := set.Remove(ctx, t.Branch, false); err != nil {
+			err := set.Remove(ctx, t.Branch, false)
+			if loss, ok := errors.AsType[*worktrees.Loss](err); ok {
+				loss.Project = k.Root
+			}
+			if err != nil {
 				return fmt.Errorf("uninstall: %w", err)
 			}
 		}

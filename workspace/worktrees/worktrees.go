@@ -17,11 +17,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"cloister/host/resolve"
 	"cloister/internal/durable"
 	"cloister/internal/realpath"
+	"cloister/internal/shellword"
 	"cloister/workspace"
 	"cloister/workspace/hostgit"
 )
@@ -282,6 +284,7 @@ type Loss struct {
 	Changed []string // files that are not committed, at most ten
 	More    int      // beyond them
 	Commits int      // that are on no other branch and at no remote
+	Project string   // where the person is not in it, for the hint
 }
 
 func (l *Loss) Error() string {
@@ -311,7 +314,11 @@ func more(n int) string {
 
 // Hints are the words of what to do.
 func (l *Loss) Hints() []string {
-	return []string{"commit and push it, or lose it: cloister worktree remove --force " + l.Branch}
+	words := []string{"cloister", "worktree", "remove", "--force", l.Branch}
+	if l.Project != "" {
+		words = slices.Insert(words, 3, "-C", l.Project)
+	}
+	return []string{"commit and push it, or lose it: " + shellword.Line(words...)}
 }
 
 // Remove takes a working tree away; its branch stays. Unless force is set it

@@ -28,7 +28,7 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h, w, at, err := a.handAt(name)
+	h, w, at, err := a.handAt(ctx, name)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -263,7 +263,7 @@ of them with its checkpoints.`,
 			if len(paths) > 0 {
 				return a.discardPaths(cmd.Context(), args)
 			}
-			h, w, err := a.handHere(name)
+			h, w, err := a.handHere(cmd.Context(), name)
 			if err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func (a *Commands) UndoCommand() *cobra.Command {
 			if steps < 1 {
 				return cli.Usage("", "undo: --steps: want a number from 1 on")
 			}
-			h, w, err := a.handHere(strings.Join(args, ""))
+			h, w, err := a.handHere(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -319,6 +319,10 @@ func (a *Commands) UndoCommand() *cobra.Command {
 			undone, err := h.Undo(cmd.Context(), w, steps)
 			for _, label := range undone {
 				a.Line("undone: %s", label)
+			}
+			if errors.Is(err, store.ErrNotFound) {
+				return cli.Hinted(err, "what it changed is not in the project: cloister discard "+w.Name+" gives that up",
+					"cloister checkpoints "+w.Name+" lists what cloister restore goes back to")
 			}
 			return a.against(err)
 		},

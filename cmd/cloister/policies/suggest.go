@@ -56,10 +56,14 @@ opened and executed there. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
+			record := &records.Commands{App: a.App}
+			if err := record.NoSession("policy suggest", folders.Audit(d), f.Session); err != nil {
+				return err
+			}
 			var used learned.Used
 			var seen passed.Seen
 			f.Verdict = policy.Allow.String()
-			err = (&records.Commands{App: a.App}).EachEvent(folders.Audit(d), f, func(e audit.Line) {
+			err = record.EachEvent(folders.Audit(d), f, func(e audit.Line) {
 				used.Add(e)
 				seen.Add(e)
 			})

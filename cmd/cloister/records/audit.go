@@ -50,6 +50,27 @@ func (a *Commands) EachEvent(dir string, f audit.Filter, tell func(audit.Line)) 
 	return cli.Hinted(errors.Join(bad...), "cloister audit verify tells where the chain breaks")
 }
 
+// NoSession is the error for a name of which nothing is on record; nil where something is, or no name was given.
+func (a *Commands) NoSession(verb, dir, name string) error {
+	if name == "" {
+		return nil
+	}
+	of, names := audit.Filter{Session: name}, map[string]bool{}
+	for e, err := range audit.Lines(dir, audit.Filter{}) {
+		if err == nil && of.Match(e.Event) {
+			return nil
+		}
+		if err == nil && e.Session != "" {
+			names[e.Session] = true
+		}
+	}
+	hint := "cloister list -a lists cloisters, those that ended too"
+	if near := nearest.Word(name, slices.Sorted(maps.Keys(names))); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return cli.Hinted(fmt.Errorf("%s: nothing is on record of a session %q", verb, name), hint)
+}
+
 // follow tells events until the person has seen enough.
 func (a *Commands) follow(ctx context.Context, dir string, f audit.Filter, tell func(audit.Line)) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -105,10 +126,14 @@ func (a *Commands) auditTail() *cobra.Command {
 			if asJSON {
 				tell = a.jsonLine
 			}
+			none := a.NoSession("audit tail", folders.Audit(d), session)
 			if follow {
+				if none != nil { // it may come
+					a.Notice("%v", none)
+				}
 				return a.follow(cmd.Context(), folders.Audit(d), f, tell)
 			}
-			return a.EachEvent(folders.Audit(d), f, tell)
+			return errors.Join(none, a.EachEvent(folders.Audit(d), f, tell))
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as events come")
@@ -255,6 +280,9 @@ an event of the Open Cybersecurity Schema Framework, which names the record's li
 			line, ok := formats[format]
 			if !ok {
 				return cli.Usage("it is one of jsonl, ocsf", "audit export: --format: there is no %q", format)
+			}
+			if err := a.NoSession("audit export", folders.Audit(d), f.Session); err != nil {
+				return err
 			}
 			var failed error
 			err = a.EachEvent(folders.Audit(d), f, func(l audit.Line) {

@@ -73,7 +73,7 @@ func lister(t *testing.T) (w *gitwork, read func() []string) {
 	c := &sessionctx.Context{Info: api.SessionInfo{ID: "1", Name: "h", Project: project}, Records: records,
 		Tally: stats.New(api.SessionSummary{})}
 	c.Snapshot.Store(snapshot)
-	return &gitwork{hosted: &hosted{s: &Session{Context: c}}}, func() (out []string) {
+	return &gitwork{hosted: &hosted{s: &Session{service: &Service{}, Context: c}}}, func() (out []string) {
 		for e, err := range audit.Read(dir, audit.Filter{Kind: audit.AutorunChanged}) {
 			if err != nil {
 				t.Fatal(err)

@@ -348,6 +348,7 @@ var packages = map[string]string{
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
 	"script/check/rows":          "the rows that checks print and write",
+	"script/check/processors":    "how much of the machine's processors is left",
 	"script/check/racing":        "which test programs could have a data race",
 	"script/check/tally":         "the tests of one package, counted",
 	"script/check/typecheck":     "the types of the tree for another platform",

@@ -57,11 +57,11 @@ var parts = []part{
 // The plan of a run without arguments. What needs processors only runs at the lowest
 // priority beside what mostly waits: first the tests that drive the product, then the others and
 // the attacks beside containers. What measures time runs alone at the end. The bench in its
-// short form measures nothing: it shows that it works.
+// short form measures nothing, and shows beside the attacks, which wait, that it works.
 var (
 	background    = []string{"format", "tidy", "lint", "cross", "vuln"} // lint has what vet has
-	afterOthers   = []string{"escape"}
-	besideWaiting = []string{"docker", "bench"}
+	afterOthers   = []string{"escape", "bench"}                         // beside each other
+	besideWaiting = []string{"docker"}
 	alone         = []string{"start"}
 )
 
@@ -123,17 +123,22 @@ func (r *runner) everything() {
 	})
 	var others []job
 	r.timed("tests that drive the product", func() { others, _ = r.driving(true, true) }) // a failure counts
-	lanes := []func(){func() {
+	together(func() {
 		r.timed("other tests", func() { r.inOrder(others, besideAtOnce) })
-		r.parts(afterOthers)
-	}}
-	for _, name := range besideWaiting {
-		lanes = append(lanes, func() { r.parts([]string{name}) })
-	}
-	together(lanes...)
+		r.beside(afterOthers)
+	}, func() { r.beside(besideWaiting) })
 	beside.Wait()
 	r.again()
 	r.parts(alone)
+}
+
+// beside runs parts side by side.
+func (r *runner) beside(names []string) {
+	var checks []func()
+	for _, name := range names {
+		checks = append(checks, func() { r.parts([]string{name}) })
+	}
+	together(checks...)
 }
 
 // parts runs parts in the order given. Those that are test and user run together,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cloister/script/check/processors"
 	"cloister/script/check/racing"
 	"cloister/script/check/tally"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,17 +18,23 @@ const module = "cloister"
 
 // How many test programs run at the same time, and parallel how many tests of each: most
 // of them wait, and those that drive the product have the other programs built beside them.
+// One more starts whenever a share of the processors was idle for a moment: a machine that is
+// busy is not given more to do, whose tests would then wait in vain.
 const (
 	drivingAtOnce = 3
 	othersAtOnce  = 4
 	besideAtOnce  = 3 // beside containers and attacks
+	mostAtOnce    = 8
+	spare         = 0.25
+	lookEvery     = 500 * time.Millisecond
 	parallel      = "-test.parallel=4"
 )
 
 // slowFirst are the packages that take longest, started first.
 var slowFirst = []string{"cmd/cloister/realtest", "cmd/cloister", "cmd/cloister/loadtest", "cmd/cloister/webtest",
-	"cmd/cloister/servetest", "egress", "sandbox/native", "state/store", "guardian", "hostexec", "", "secret/inject",
-	"cmd/cloister/aftertest", "session/terminal", "guardian/notify", "internal/noecho", "git"}
+	"cmd/cloister/servetest", "egress", "sandbox/native", "state/store", "guardian", "hostexec", "sandbox/kubernetes", "serve/snapshots",
+	"", "secret/inject", "cmd/cloister/aftertest", "sandbox/localuser", "git", "audit/bucket", "config", "session/terminal",
+	"guardian/notify", "serve/servertest", "devcontainer/oracletest", "internal/noecho"}
 
 // A job is one package's tests by one user.
 type job struct {
@@ -113,24 +119,34 @@ func (r *runner) driving(asRoot, asUser bool) (others []job, ok bool) {
 	return others, <-built
 }
 
-// inOrder runs jobs, the slowest first.
+// inOrder runs jobs, the slowest first: so many at once, and more while processors are idle.
 func (r *runner) inOrder(jobs []job, atOnce int) {
 	slices.SortStableFunc(jobs, func(a, b job) int { return rank(a.pkg) - rank(b.pkg) })
 	path := r.h2spec() + ":" + os.Getenv("PATH")
-	next := make(chan job)
-	var wait sync.WaitGroup
-	for range atOnce {
-		wait.Go(func() {
-			for j := range next {
-				r.test1(j, path)
-			}
-		})
-	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	var meter processors.Meter
+	meter.Idle()
+	ended, running := make(chan struct{}), 0
 	for _, j := range jobs {
-		next <- j
+		for starts := running < atOnce; !starts; {
+			select {
+			case <-ended:
+				running--
+				starts = running < atOnce
+			case <-look.C:
+				starts = meter.Idle() > spare && running < mostAtOnce
+			}
+		}
+		running++
+		go func() {
+			r.test1(j, path)
+			ended <- struct{}{}
+		}()
 	}
-	close(next)
-	wait.Wait()
+	for ; running > 0; running-- {
+		<-ended
+	}
 }
 
 // rank is a package's place in slowFirst, the others after them.

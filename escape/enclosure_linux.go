@@ -54,7 +54,7 @@ func (e Enclosure) Shown(self string) []string {
 	return []string{"--expose", self + ":ro"}
 }
 
-// Furnish puts images and a kernel that are there already into an instance's data folder, the kernel as a copy.
+// Furnish puts images and a kernel that are there already into an instance's data folder.
 func (e Enclosure) Furnish(data string) error {
 	own := filepath.Join(data, "cloister")
 	err := os.MkdirAll(own, 0o700)
@@ -62,7 +62,7 @@ func (e Enclosure) Furnish(data string) error {
 		err = os.Symlink(e.Images, filepath.Join(own, "images"))
 	}
 	if e.Machine != "" && err == nil {
-		err = os.CopyFS(filepath.Join(own, "microvm"), os.DirFS(e.Machine))
+		err = os.Symlink(e.Machine, filepath.Join(own, "microvm"))
 	}
 	if e.Cluster != "" && err == nil {
 		err = os.CopyFS(filepath.Join(own, "kubernetes"), os.DirFS(e.Cluster))

@@ -18,7 +18,10 @@ func fs25a() escape.Case {
 			const look = "grep -c \" $ESCAPE_AT/\" /proc/self/mountinfo"
 			w.Env["ESCAPE_AT"] = w.Base
 			defer delete(w.Env, "ESCAPE_AT")
-			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+w.Cloister+" run -- sleep 1 & sleep 0.6; "+look+"; wait; "+look+"; mount --make-rshared /; mount --bind . src; "+look+"'")
+			ready := w.Project + "/ready25"
+			defer clean(ready)
+			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+w.Cloister+" run -- sh -c \"touch ready25; sleep 1\" & "+
+				"while kill -0 $! && ! [ -e ready25 ]; do sleep 0.1; done; "+look+"; wait; "+look+"; mount --make-rshared /; mount --bind . src; "+look+"'")
 			if err != nil {
 				return escape.NoHost("run", err)
 			}
@@ -27,6 +30,7 @@ func fs25a() escape.Case {
 				return []escape.Finding{found("three looks", false, "%s%s", res.Stdout, res.Stderr)}
 			}
 			return []escape.Finding{
+				found("control: it ran", exists(ready), "%s", res.Stderr),
 				found("no mount while it runs", counts[0] == "0", "%s mounts", counts[0]),
 				found("none afterwards", counts[1] == "0", "%s mounts", counts[1]),
 				found("control: a mount would be seen", counts[2] != "0", "%s", res.Stderr),

@@ -62,7 +62,7 @@ func (e Enclosure) Furnish(data string) error {
 		err = os.Symlink(e.Images, filepath.Join(own, "images"))
 	}
 	if e.Machine != "" && err == nil {
-		err = os.Symlink(e.Machine, filepath.Join(own, "microvm"))
+		err = linked(e.Machine, filepath.Join(own, "microvm"))
 	}
 	if e.Cluster != "" && err == nil {
 		err = os.CopyFS(filepath.Join(own, "kubernetes"), os.DirFS(e.Cluster))
@@ -71,6 +71,20 @@ func (e Enclosure) Furnish(data string) error {
 		return fmt.Errorf("make world: %w", err)
 	}
 	return nil
+}
+
+// linked makes a folder with the same files: a machine's template has hundreds of MiB, and no link is followed to it.
+func linked(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		at := filepath.Join(to, strings.TrimPrefix(path, from))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Mkdir(at, 0o700)
+		}
+		return os.Link(path, at)
+	})
 }
 
 // Column is one kind of enclosure in the table of attempts.

@@ -50,7 +50,7 @@ func settleApart(o options) error {
 		return fmt.Errorf("make devices apart: %w", err)
 	}
 	free := []string{"/tmp", "/dev", "/proc", "/sys", o.Dir}
-	for _, file := range []string{o.holds, o.columns, o.Kind.Images, o.Kind.Machine} { // the last two keep more beside them
+	for _, file := range []string{o.holds, o.columns, o.Kind.Images} { // a store of images is written as it is used
 		if file != "" {
 			free = append(free, filepath.Dir(file))
 		}

@@ -57,7 +57,7 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.isolation, "isolation", "",
 		"what cloisters are built of: "+strings.Join(escape.Isolations(), ", ")+" (docker: the engine of DOCKER_HOST)")
 	f.StringVar(&o.machine, "machine", "",
-		"`folder` with the kernel of microvm's guests, a data folder's microvm after setup microvm")
+		"`folder` with the kernel of microvm's guests, a data folder's microvm after setup microvm, below -dir")
 	f.StringVar(&o.cluster, "cluster", "",
 		"`folder` with what setup kubernetes wrote, a data folder's kubernetes; its image has this program")
 	f.StringVar(&o.image, "image", "", "the system inside: an image's `name`, or ./ARCHIVE.tar")

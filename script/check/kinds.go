@@ -31,9 +31,11 @@ var kinds = map[string]func(*runner) (kind, bool){
 	},
 	"docker": (*runner).inContainers,
 	"microvm": func(r *runner) (kind, bool) {
-		of := func(as string) []string { return []string{"-machine", r.esc("machine-" + as + "/cloister/microvm")} }
+		of := func(as string) []string {
+			return []string{"-machine", r.worlds() + "/machine-" + as + "/cloister/microvm"}
+		}
 		return kind{flags: []string{"-isolation", "microvm", "-v"}, own: of},
-			r.command("a kernel for guests", "script/microvm-kernel", r.esc("cloister"), r.work, r.esc("machine-"), r.machine.name)
+			r.command("a kernel for guests", "script/microvm-kernel", r.esc(""), r.work, r.worlds()+"/machine-", r.machine.name)
 	},
 	"gvisor": func(r *runner) (kind, bool) {
 		return kind{flags: []string{"-isolation", "gvisor"}}, r.kernelBeside()

@@ -152,8 +152,11 @@ func (o Options) lane(ctx context.Context, waiting <-chan []*Row) (err error) {
 	defer func() { err = errors.Join(err, outside.Close()) }()
 	for group := range waiting {
 		began := time.Now()
-		if err := o.group(w, group); err != nil {
-			return fmt.Errorf("%s: %w", group[0].Case.ID, err)
+		if err := o.group(w, group); err != nil { // the others are tried all the same
+			for _, r := range group {
+				r.unsure = true
+				r.fail("it could not be tried: %v", err)
+			}
 		}
 		o.ended("inside", group, began)
 		for _, r := range group {

@@ -188,7 +188,7 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 	words := heldpath.New(spec.Protect, view.Stubs, s.Held)
 	tell := func(e sandbox.FileEvent) { link.Judged(api.FileEvent(e)) }
 	var kernel judging
-	watchDisk := s.watchDisk() // a command may fill it before anything else here goes on
+	killed, watchDisk := kills(), s.watchDisk() // a command may fill it before anything else here goes on
 	box, err := s.Begun.Start(ctx, spec, sandbox.Wiring{
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Heard: words.Heard, Peers: s.OnPeers, Watched: tell,
 		Ask: func(ctx context.Context, q sandbox.FileQuestion) error {
@@ -240,6 +240,9 @@ func (s *Shim) Run(ctx context.Context) (res Result, err error) {
 			shown, more := workspace.Grouped(res.Autorun)
 			for _, m := range more {
 				shown = append(shown, fmt.Sprintf("%s/ (%d more)", m.Folder, m.Count))
+			}
+			if res.Stopped == "" && wasKilled(status) && kills() > killed {
+				res.Stopped = starved
 			}
 			end := api.SessionEnd{ExitStatus: status.ExitCode(), AutorunChanged: shown, Stopped: res.Stopped}
 			if lost != nil {

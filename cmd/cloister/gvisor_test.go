@@ -13,7 +13,7 @@ import (
 // native driver alone, each with the reason.
 var notOnGVisor = map[string]string{
 	"approvals_notify":    "its last wait, for a program that failed to be tried again, did not end in two minutes at a load of 30: not understood yet",
-	"attack_kill":         "it looks for the command among the host's processes, where gVisor's are not; a killed kernel is a case of the driver's suite",
+	"attack_kill":         "it looks for the command among the host's processes, where gVisor's are not; TestEnds of the driver kills each of them",
 	"attack_replace":      "it reads in mountinfo that a path is covered again, which gVisor does not list; the driver's suite writes instead",
 	"files_asked":         "a call is held until a person answers by native alone; elsewhere a start with such a statement is refused by name",
 	"files_hostile":       "what commands do with files and programs is on record natively, and by the kernel's judge",

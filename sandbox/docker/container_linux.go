@@ -19,6 +19,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/docker/engine"
 	"cloister/sandbox/docker/inside"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/plan"
 	"cloister/sandbox/seccomp"
 )
@@ -56,7 +57,7 @@ func (d *Driver) agentContainer(s sandbox.Spec, image, program string, o *doors,
 		"SecurityOpt": []string{"no-new-privileges", "seccomp=" + profile},
 		"MaskedPaths": inside.MaskedPaths(), "ReadonlyPaths": plan.ReadOnly(),
 		"PidsLimit": maxPids(s), "Mounts": append(mounts, shown...), "Tmpfs": memory,
-		"Ulimits": ulimits(),
+		"Ulimits": ulimits(), "OomScoreAdj": onhost.Sooner(),
 		"Sysctls": withIPv6,
 		// What a container says is no one's: the command has the caller's descriptors.
 		// Nor has the engine to remove it (AutoRemove): who made it does, or a sweep.

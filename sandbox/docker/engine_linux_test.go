@@ -19,6 +19,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/docker"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/sandboxtest"
 	"cloister/sandbox/sandboxtest/system"
 )
@@ -88,7 +89,7 @@ func TestEngineContainer(t *testing.T) {
 						NetworkMode, IpcMode, PidMode, UTSMode, CgroupnsMode, UsernsMode string
 						CapAdd, CapDrop, SecurityOpt, MaskedPaths, ReadonlyPaths         []string
 						Privileged, ReadonlyRootfs, PublishAllPorts, AutoRemove          bool
-						PidsLimit, Memory, MemorySwap, NanoCpus                          int64
+						PidsLimit, Memory, MemorySwap, NanoCpus, OomScoreAdj             int64
 						Devices                                                          []any
 					}
 				}
@@ -106,7 +107,7 @@ func TestEngineContainer(t *testing.T) {
 					continue
 				}
 				inits++
-				if len(hc.CapAdd) > 0 || !slices.Equal(hc.CapDrop, []string{"ALL"}) || hc.IpcMode != "private" || hc.PidsLimit < 100 || hc.PidsLimit > 120 || hc.Memory != 256<<20 || hc.MemorySwap != hc.Memory || hc.NanoCpus != 1.13e9 {
+				if len(hc.CapAdd) > 0 || !slices.Equal(hc.CapDrop, []string{"ALL"}) || hc.IpcMode != "private" || hc.PidsLimit < 100 || hc.PidsLimit > 120 || hc.Memory != 256<<20 || hc.MemorySwap != hc.Memory || hc.NanoCpus != 1.13e9 || hc.OomScoreAdj != int64(onhost.Sooner()) {
 					t.Errorf("%+v", hc)
 				}
 				if user, _, _ := strings.Cut(i.Config.User, ":"); user == "0" || user == "" || user == "root" {

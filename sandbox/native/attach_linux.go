@@ -10,6 +10,7 @@ import (
 
 	"cloister/sandbox"
 	"cloister/sandbox/judge"
+	"cloister/sandbox/onhost"
 	"cloister/sandbox/relay"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ import (
 func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error {
 	b.done, b.gone, b.alone = make(chan struct{}), make(chan struct{}), make(chan sandbox.Status, 1)
 	forked := make(chan error, 1)
+	// The command is to be ended before this process and the guardian, and inherits that: its own file
+	// belongs to root until it is executed. The first process has this one's memory, and with it its score.
+	b.unscored = sync.OnceFunc(onhost.EndedFirst())
 	// Until its ids are mapped the child's /proc files must be this user's; the
 	// child hides the memory again before anything else runs inside. A process
 	// starts one box, so none is open to another's payload meanwhile: the first
@@ -70,6 +74,7 @@ func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error 
 // attach connects the caller to the command and lets it go.
 func (b *box) attach(p *program, j *joint, w sandbox.Wiring, s sandbox.Spec,
 	fail func(error) error) (sandbox.Box, error) {
+	defer b.unscored()
 	if j.wantsTerminal() {
 		fds, err := receive(j.ctlP, 1)
 		if err != nil {

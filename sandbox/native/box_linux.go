@@ -96,21 +96,22 @@ type box struct {
 	watch *watch.Watch           // set before the command runs; nil where nothing is reported
 	left  func(sandbox.Recorder) // takes it over at the end; nil where the box waits for it
 
-	mu      sync.Mutex
-	judge   io.Closer
-	over    bool // settle has looked for a judge
-	reaped  bool
-	fate    unix.WaitStatus // of the first process
-	reports []report
-	lost    error // why the box was ended before its command
-	keeping sync.WaitGroup
-	unkept  func()              // says that no keeper is at work any more
-	alone   chan sandbox.Status // the command has ended so, and nothing else lives inside
-	heard   chan struct{}       // the child has said its last; nil before attach
-	gone    chan struct{}       // the first process has been waited for
-	done    chan struct{}       // nothing is left
-	end     sandbox.Status
-	err     error
+	mu       sync.Mutex
+	judge    io.Closer
+	over     bool // settle has looked for a judge
+	reaped   bool
+	fate     unix.WaitStatus // of the first process
+	reports  []report
+	lost     error // why the box was ended before its command
+	keeping  sync.WaitGroup
+	unscored func()              // gives this process its own score back: the command has its own
+	unkept   func()              // says that no keeper is at work any more
+	alone    chan sandbox.Status // the command has ended so, and nothing else lives inside
+	heard    chan struct{}       // the child has said its last; nil before attach
+	gone     chan struct{}       // the first process has been waited for
+	done     chan struct{}       // nothing is left
+	end      sandbox.Status
+	err      error
 }
 
 // openCommand opens a process by which to enter: the command, the one child
@@ -199,6 +200,7 @@ func (b *box) reap() {
 // and removes what Start made.
 func (b *box) settle() {
 	<-b.gone
+	b.unscored()
 	b.mu.Lock()
 	heard := b.heard
 	b.mu.Unlock()

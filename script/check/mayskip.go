@@ -16,13 +16,15 @@ type skip struct {
 // maySkips are all of them: here every need is met, and a skip proves nothing.
 var maySkips = []skip{
 	{"root user", `cloister/(sandbox/docker|cmd/cloister|cmd/cloister/realtest)\.TestEngine.*`, "the part docker runs them, beside an engine of its own"},
-	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools|ReseedIsWhatDiffers|SaverKilled)`, "the part gvisor builds its program, which takes minutes"},
+	{"root user", `cloister/sandbox/gvisor\.Test(Conformance|Tools|ReseedIsWhatDiffers|SaverKilled|Ends.*)`, "the part gvisor builds its program, which takes minutes"},
 	{"root user", `cloister/sandbox/microvm\.Test(Machine|Conformance|Without).*`, "the part microvm boots machines, emulated"},
 	{"root user", `cloister/cmd/cloister/machinetest\.Test.*`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestGVisor(Stories|Memory)`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestUserLevelStories`, "an ordinary user beside whom root's helper listens: docs/local-user.md"},
 	{"root user", `cloister/sandbox/localuser\.TestTools`, "native's again, with the same filter: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/sandbox/localuser\.TestAsCaller.*`, "the other tests run them again, as callers of the helper"},
+	{"root", `.*/loadtest\.TestOutOfMemory/(user|gvisor|docker)`, "the part stories has these levels"},
+	{"user", `.*/loadtest\.TestOutOfMemory`, "a control group around all of Cloister is root's"},
 	{"user", `cloister/cmd/cloister\.TestStories/user_level`, "the helper is root's"},
 	{"user", `cloister/sandbox/localuser\.Test.*`, "the helper is root's"},
 	{"root user", `.*/realtest\.TestRealCargo`, "a toolchain of the person's own, which a fresh machine has not"},

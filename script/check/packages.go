@@ -52,7 +52,7 @@ var dependent = map[string]string{
 var aboveAll = map[string]string{
 	"cmd/cloister": `^TestStories$/^(afterwards|approvals|attack_.*|bad_start|first_run|git|hostexec|hostexec_limits|` +
 		`keys|limits|nested|no_home|overlay|project_trust|protected|start|time|unwritable|user_level|worktree)$`,
-	"cmd/cloister/loadtest":  `^Test(DiskFull|GuardianMemory|KilledUnderLoad)$`,
+	"cmd/cloister/loadtest":  `^Test(DiskFull|GuardianMemory|KilledUnderLoad|OutOfMemory)$`,
 	"cmd/cloister/realtest":  `^Test(ClaudeCode|GitOverHTTPS|GitOverSSH|HostView|PersonInTheLoop|ToolchainsOfTheHome)$`,
 	"cmd/cloister/servetest": `^Test(Serve|Pause|Paths|Replicas|Snapshot)$`,
 	"cmd/cloister/webtest":   `^TestAskIsAnswered$`,

@@ -53,15 +53,20 @@ type world struct {
 	dir     string
 	project string
 	env     []string
+	as      *syscall.Credential // who starts it; nil: who tests
+	images  string              // a store of images for containers, or ""
 }
 
-func newWorld(t *testing.T, upstream net.Addr) *world {
+func newWorld(t *testing.T, upstream net.Addr) *world { return new(world).open(t, upstream) }
+
+// open makes its folders, and starts its guardian.
+func (w *world) open(t *testing.T, upstream net.Addr) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, project: filepath.Join(dir, "home", "project")}
+	w.t, w.dir, w.project = t, dir, filepath.Join(dir, "home", "project")
 	for _, d := range []string{"home/project/.git/refs", "home/project/.git/objects", "run", "c/cloister", "s", "d", "t"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			t.Fatal(err)
@@ -70,10 +75,9 @@ func newWorld(t *testing.T, upstream net.Addr) *world {
 	if err := os.WriteFile(filepath.Join(w.project, ".git", "HEAD"), []byte("ref: refs/heads/main\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.env = []string{
-		"HOME=" + dir + "/home", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TMPDIR=" + dir + "/t",
-		"XDG_CONFIG_HOME=" + dir + "/c", "XDG_STATE_HOME=" + dir + "/s", "XDG_DATA_HOME=" + dir + "/d", "XDG_RUNTIME_DIR=" + dir + "/run",
-	}
+	w.env = append(w.env,
+		"HOME="+dir+"/home", "PATH=/usr/local/bin:/usr/bin:/bin:"+os.Getenv("CLOISTER_GVISOR"), "LANG=C.UTF-8", "TMPDIR="+dir+"/t",
+		"XDG_CONFIG_HOME="+dir+"/c", "XDG_STATE_HOME="+dir+"/s", "XDG_DATA_HOME="+dir+"/d", "XDG_RUNTIME_DIR="+dir+"/run")
 	to := "127.0.0.1:9"
 	if upstream != nil {
 		to = upstream.String()
@@ -86,8 +90,34 @@ func newWorld(t *testing.T, upstream net.Addr) *world {
 			t.Error(err)
 		}
 	})
+	if err := w.give(); err != nil {
+		t.Fatal(err)
+	}
 	w.do("guardian", "start")
 	return w
+}
+
+// give has the world be of who starts it, with a program that they can read.
+func (w *world) give() error {
+	if w.images != "" {
+		data := filepath.Join(w.dir, "d", "cloister")
+		if err := errors.Join(os.Mkdir(data, 0o700), os.Symlink(w.images, filepath.Join(data, "images"))); err != nil {
+			return err
+		}
+	}
+	if w.as == nil {
+		return nil
+	}
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "cloister"), text, 0o755); err != nil { // it is executed
+		return err
+	}
+	return filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(w.as.Uid), int(w.as.Gid)))
+	})
 }
 
 func (w *world) configure(text string) {
@@ -99,9 +129,13 @@ func (w *world) configure(text string) {
 
 // command is cloister with words, as its own process group.
 func (w *world) command(words ...string) *exec.Cmd {
-	cmd := exec.CommandContext(context.Background(), binary, words...)
+	program := binary
+	if w.as != nil {
+		program = filepath.Join(w.dir, "cloister")
+	}
+	cmd := exec.CommandContext(context.Background(), program, words...)
 	cmd.Dir, cmd.Env = w.project, w.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: w.as}
 	return cmd
 }
 

@@ -175,7 +175,12 @@ func (c Case) Tried() bool {
 	if c.Elsewhere(Native) { // layers are the native driver's
 		return false
 	}
-	return c.Tries != nil || slices.ContainsFunc(Layers(), func(l Layer) bool { _, needs := c.Needs[l]; return needs || c.names(l) })
+	return c.Tries != nil || c.Concerns(Native)
+}
+
+// Concerns says whether a case names or needs a layer that can be left out of a column's cloisters.
+func (c Case) Concerns(column Column) bool {
+	return slices.ContainsFunc(column.Layers(), func(l Layer) bool { _, needs := c.Needs[l]; return needs || c.names(l) })
 }
 
 // names tells whether a case says that a layer stops it.

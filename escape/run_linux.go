@@ -23,7 +23,7 @@ type Options struct {
 	Kind     Enclosure
 	Self     string // this program
 	Cases    []Case
-	AtOnce   int // cases with a cloister of their own that are tried side by side; 0: one
+	AtOnce   int // how many cases, or layers, are tried side by side; 0: one
 	// Ended, where it is set, is called as each cloister and each control ends, with the
 	// cases that shared it and what they came to so far.
 	Ended func(what string, rows []*Row, took time.Duration)
@@ -97,44 +97,56 @@ func (o Options) run(ctx context.Context) ([]Row, error) {
 	if err := o.tried(ctx, rows); err != nil {
 		return nil, err
 	}
-	if o.Layers {
-		for _, layer := range o.Kind.Column().Layers() {
-			if err := o.layerOff(ctx, rows, layer); err != nil {
-				return nil, fmt.Errorf("without %s: %w", layer, err)
+	if !o.Layers {
+		return rows, nil
+	}
+	var mu sync.Mutex // of what is noted of a case without one layer and without another
+	return rows, sideBySide(ctx, o.AtOnce, o.Kind.Column().Layers(), func(ctx context.Context, layers <-chan Layer) error {
+		for layer := range layers {
+			if err := o.layerOff(ctx, rows, layer, &mu); err != nil {
+				return fmt.Errorf("without %s: %w", layer, err)
 			}
 		}
+		return nil
+	})
+}
+
+// sideBySide hands things out to so many lanes, of which each takes one after the other. The first error ends all.
+func sideBySide[T any](ctx context.Context, lanes int, all []T,
+	lane func(context.Context, <-chan T) error,
+) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	waiting := make(chan T)
+	var wait sync.WaitGroup
+	for range max(1, lanes) {
+		wait.Go(func() {
+			if err := lane(ctx, waiting); err != nil {
+				stop(err)
+			}
+		})
 	}
-	return rows, nil
+	for _, one := range all {
+		select {
+		case waiting <- one:
+		case <-ctx.Done():
+		}
+	}
+	close(waiting)
+	wait.Wait()
+	return context.Cause(ctx)
 }
 
 // own tells whether a case needs a cloister of its own.
 func own(c Case) bool { return c.Flags != nil || c.Prepare != nil }
 
 // tried has every case tried in the real thing, and then outside. What does not come off there proves
-// nothing inside. So many lanes have a world each, and take one group of cases after the other.
+// nothing inside.
 func (o Options) tried(ctx context.Context, rows []Row) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	waiting := make(chan []*Row)
-	var lanes sync.WaitGroup
-	for range max(1, o.AtOnce) {
-		lanes.Go(func() {
-			if err := o.lane(ctx, waiting); err != nil {
-				stop(err)
-			}
-		})
-	}
-	for _, group := range groups(rows) {
-		select {
-		case waiting <- group:
-		case <-ctx.Done():
-		}
-	}
-	close(waiting)
-	lanes.Wait()
-	return context.Cause(ctx)
+	return sideBySide(ctx, o.AtOnce, groups(rows), o.lane)
 }
 
+// lane tries groups of cases in a world of its own.
 func (o Options) lane(ctx context.Context, waiting <-chan []*Row) (err error) {
 	w, err := NewWorld(ctx, o.Dir, o.Cloister, o.Self, o.Kind, nil)
 	if err != nil {
@@ -385,19 +397,19 @@ func (w *World) control(r *Row) error {
 }
 
 // layerOff makes the tries once more with one layer left out.
-func (o Options) layerOff(ctx context.Context, rows []Row, layer Layer) error {
+func (o Options) layerOff(ctx context.Context, rows []Row, layer Layer, mu *sync.Mutex) error {
 	w, err := NewWorld(ctx, o.Dir, o.Off, o.Self, o.Kind, map[string]string{"CLOISTER_LAYER_OFF": string(layer)})
 	if err != nil {
 		return err
 	}
-	err = o.layerOffIn(w, rows, layer)
+	err = o.layerOffIn(w, rows, layer, mu)
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
 	return err
 }
 
-func (o Options) layerOffIn(w *World, rows []Row, layer Layer) error {
+func (o Options) layerOffIn(w *World, rows []Row, layer Layer, mu *sync.Mutex) error {
 	if err := w.Configure(); err != nil {
 		return err
 	}
@@ -437,10 +449,12 @@ func (o Options) layerOffIn(w *World, rows []Row, layer Layer) error {
 		} else if err := w.attempt(group); err != nil {
 			return err
 		}
+		mu.Lock()
 		for _, g := range group {
 			i := slices.IndexFunc(rows, func(r Row) bool { return r.Case.ID == g.Case.ID })
 			rows[i].without(layer, g)
 		}
+		mu.Unlock()
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func parse(words []string) (options, error) {
 	f.StringVar(&o.columns, "columns", "", "`file` of what was held in each kind of cloister, to which this is added")
 	f.StringVar(&o.part, "part", "", "only every OFth of these cases from the Nth on, as `N/OF`, so that parts run side "+
 		"by side")
-	f.IntVar(&o.AtOnce, "at-once", 1, "so many `cases` side by side that have a cloister of their own")
+	f.IntVar(&o.AtOnce, "at-once", 1, "so many `cases` side by side that have a cloister of their own, "+
+		"and so many layers left out")
 	f.BoolVar(&o.short, "short", false, "only cases that share one cloister, and those of this kind of cloister alone")
 	f.BoolVar(&o.together, "together", false, "commands of one case share a cloister where it allows that, as in machines")
 	f.BoolVar(&o.again, "again", false, "try those once more that did not pass though nothing came off: "+
@@ -179,6 +180,9 @@ func (o options) cases() ([]escape.Case, error) {
 	out := slices.DeleteFunc(corpus.All(), func(c escape.Case) bool {
 		return !pattern.MatchString(c.ID) || o.skip != "" && skip.MatchString(c.ID) || !c.In(o.Kind.Column())
 	})
+	if o.Layers { // the others have a cloister of their own, of which nothing would be left out
+		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && !c.Concerns(o.Kind.Column()) })
+	}
 	if o.short {
 		out = slices.DeleteFunc(out, func(c escape.Case) bool { return !c.Shares() && c.Only == nil })
 	}

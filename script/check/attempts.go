@@ -91,7 +91,7 @@ func (r *runner) layers() {
 		seen := r.esc(file)
 		r.writing("escape/testdata/"+file, seen, func() {
 			r.madeIn(k, "layers left out, "+name+", as "+as, as, 8*time.Hour,
-				"-layers", "-run", os.Getenv("ATTEMPTS"), "-holds", seen, "-write")
+				"-layers", "-at-once", "2", "-run", os.Getenv("ATTEMPTS"), "-holds", seen, "-write")
 		})
 	})
 	r.command("write the documents", r.esc("cloister-escape"), "-document", ".")

@@ -37,7 +37,7 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 	for _, id := range live {
 		lives[strings.ToLower(id)] = true
 	}
-	over, err := d.over(ctx, lives)
+	over, by, err := d.over(ctx, lives)
 	if err != nil {
 		return fmt.Errorf("list the cluster's pods: %w", err)
 	}
@@ -46,7 +46,7 @@ func (d *Driver) Leftovers(ctx context.Context, live []string) error {
 		return err
 	}
 	for names := range slices.Chunk(over, batchOf) {
-		one := d.maker().remove(ctx, names, "--ignore-not-found", "--wait=false", "--grace-period=1", "--request-timeout=20s")
+		one := by.remove(ctx, names, "--ignore-not-found", "--wait=false", "--grace-period=1", "--request-timeout=20s")
 		err = errors.Join(err, one)
 		if reason := reasonOf(one); one != nil && (reason == "" || slices.Contains(passing, reason)) {
 			return err // of the server; a pod that it refuses to delete holds no other
@@ -96,21 +96,24 @@ func (d *Driver) unheld(names []string) ([]string, error) {
 	return names, nil
 }
 
-// over names the pods of this instance whose sessions are none of these, and what pods are made for.
-func (d *Driver) over(ctx context.Context, lives map[string]bool) (names []string, err error) {
-	lists := []string{"/api/v1/namespaces/" + d.o.Level.Namespace + "/pods"}
-	if d.o.Level.Maker == MakerSandbox {
-		lists = append(lists, "/apis/"+sandboxVersion+"/namespaces/"+d.o.Level.Namespace+"/sandboxes")
+// over names the pods of this instance whose sessions are none of these, and the Sandboxes, with who ends them. Those
+// are looked for also where this program makes the pods, since it may be so for a short time only: a cluster that has
+// none, or does not let them be listed, has none of this instance's.
+func (d *Driver) over(ctx context.Context, lives map[string]bool) (names []string, by maker, err error) {
+	if names, err = d.overOf(ctx, "/api/v1/namespaces/"+d.o.Level.Namespace+"/pods", lives); err != nil {
+		return nil, nil, err
 	}
-	for _, path := range lists {
-		of, err := d.overOf(ctx, path, lives)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, of...)
+	by = d.maker()
+	more, err := d.overOf(ctx, "/apis/"+sandboxVersion+"/namespaces/"+d.o.Level.Namespace+"/sandboxes", lives)
+	switch {
+	case d.o.Level.Maker != MakerSandbox && slices.Contains([]string{"NotFound", "Forbidden"}, reasonOf(err)):
+	case err != nil:
+		return nil, nil, err
+	case len(more) > 0:
+		names, by = append(names, more...), sandboxes{d}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), by, nil
 }
 
 // overOf reads a list by pages, so that many cost no memory, and begins anew where the cluster has forgotten

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloister/sandbox"
+	"cloister/sandbox/kubernetes"
 )
 
 // object is JSON.
@@ -44,7 +45,9 @@ func doublePage(dir, path string) int {
 	say := func(text string) int { fmt.Fprintln(os.Stderr, text); return 1 }
 	u, err := url.Parse(path)
 	if err == nil && u.Path == "/apis/agents.x-k8s.io/v1beta1/namespaces/agents/sandboxes" {
-		dir = filepath.Join(dir, "sandboxes")
+		if dir = filepath.Join(dir, "sandboxes"); !isThere(dir) {
+			return say("Error from server (NotFound): the server could not find the requested resource")
+		}
 	} else if err != nil || u.Path != "/api/v1/namespaces/agents/pods" {
 		return say("Error from server (NotFound): the server could not find the requested resource")
 	}
@@ -71,6 +74,11 @@ func doublePage(dir, path string) int {
 		return say(err.Error())
 	}
 	return 0
+}
+
+func isThere(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 func doubleDelete(dir string, words []string) int {
@@ -139,10 +147,18 @@ func TestDoubleSweep(t *testing.T) {
 }
 
 // TestDoubleSweepSandboxes: what sessions left that were made by agent-sandbox goes with its Sandboxes, those without a pod
-// and pods without one too.
+// and pods without one too, also when the pods are made by this program meanwhile.
 func TestDoubleSweepSandboxes(t *testing.T) {
+	for _, maker := range []string{kubernetes.MakerSandbox, kubernetes.MakerPod} {
+		t.Run(maker, func(t *testing.T) { sweepSandboxes(t, maker) })
+	}
+}
+
+func sweepSandboxes(t *testing.T, maker string) {
 	w := build(t, false, pulling)
 	bySandbox(w)
+	w.level.Maker = maker
+	w.remake()
 	lists := map[string][]swept{
 		w.dir:                             {{"cloister-a", "a", "me", false}, {"cloister-b", "b", "me", false}, {"cloister-l", "l", "me", false}},
 		filepath.Join(w.dir, "sandboxes"): {{"cloister-a", "a", "me", false}, {"cloister-c", "c", "me", false}, {"cloister-l", "l", "me", false}},

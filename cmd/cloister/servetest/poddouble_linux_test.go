@@ -368,6 +368,10 @@ func (c *podCluster) remove(name string) {
 
 func (c *podCluster) get(args []string, gone <-chan struct{}, say func(apiAnswer) bool, over func(out, errs string)) {
 	if at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--raw=") }); at >= 0 {
+		if strings.HasPrefix(args[at], "--raw=/apis/") {
+			over("", "Error from server (NotFound): the server could not find the requested resource\n")
+			return
+		}
 		items := []any{}
 		c.mu.Lock()
 		for _, p := range c.pods {

@@ -2,11 +2,13 @@ package guardian
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
 	"cloister/api"
 	"cloister/audit"
+	"cloister/policy"
 )
 
 // stateKinds are what may be recorded of kept workspaces.
@@ -40,14 +42,19 @@ func (g *guardian) postState(_ http.ResponseWriter, r *http.Request) (any, error
 	return out, g.recordState(r.Context(), in)
 }
 
-// postMemoryKey gives the key of an image that is encrypted, out of its seal.
+// postMemoryKey gives the key of an image that is encrypted, out of its seal, once that is on record.
 func (g *guardian) postMemoryKey(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, err := read[api.Memory](r)
 	if err != nil {
 		return nil, err
 	}
+	e := audit.Event{Kind: audit.StateMemory, Action: "key", SessionID: m.Session, Resource: m.Checkpoint, Digest: m.Digest,
+		Verdict: policy.Allow.String()}
 	had, err := g.seals.OpenMemory(m)
 	if err != nil {
+		e.Verdict, e.Reason = policy.Deny.String(), "no image that this guardian kept"
+	}
+	if err := errors.Join(g.records.Append(context.WithoutCancel(r.Context()), e), err); err != nil {
 		return nil, err
 	}
 	return api.MemoryKey{Key: had.MemoryKey}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"cloister/serve/snapshots"
@@ -24,6 +25,9 @@ func (s *Sandbox) Snapshot(ctx context.Context, name string) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	snap, pack, err := s.snapshot(ctx, name)
+	if err == nil {
+		err = s.recorded(ctx, ActSandbox, "snapshot", strings.TrimSpace(snap.ID+" "+name)+s.host.snaps.SealedBy())
+	}
 	if err == nil {
 		err = s.host.snaps.Keep(ctx, s.tenant, snap, pack)
 	}
@@ -55,11 +59,21 @@ func (h *Host) FindSnapshot(ctx context.Context, t tenants.Tenant, id string) (*
 
 // RemoveSnapshot removes a tenant's snapshot; it says false for none.
 func (h *Host) RemoveSnapshot(ctx context.Context, t tenants.Tenant, id string) (bool, error) {
+	one, err := h.snaps.Find(ctx, t, id)
+	if err == nil && one != nil {
+		err = h.Record(ctx, t.Name, Act{Kind: ActTemplate, Action: "remove", Resource: "the snapshot " + one.ID})
+	}
+	if err != nil {
+		return false, err
+	}
 	return h.snaps.Remove(ctx, t, id)
 }
 
 // fill gives a new sandbox the files of a snapshot.
 func (s *Sandbox) fill(ctx context.Context, from *Snapshot) error {
+	if err := s.recorded(ctx, ActSandbox, "begin", "with the snapshot "+from.ID); err != nil {
+		return err
+	}
 	files, err := s.host.snaps.Open(ctx, s.tenant, from)
 	if err != nil {
 		return err

@@ -88,6 +88,14 @@ func (k *Keeper) folder(tenant string) folder {
 	return folder(filepath.Join(k.Home(tenant), "snapshots"))
 }
 
+// SealedBy says by which key a snapshot is sealed that all servers find, for the record; empty for one that none is.
+func (k *Keeper) SealedBy() string {
+	if k.Cell == nil {
+		return ""
+	}
+	return ", sealed by the key " + k.Cell.Keys.current()
+}
+
 // Pack writes the files of a sandbox as a stream.
 type Pack func(io.Writer) error
 

@@ -145,6 +145,13 @@ func TestSnapshot(t *testing.T) {
 	if a := s.api("acme", "GET", "/snapshots", ""); a.body != "[]" {
 		t.Errorf("left: %s", a.body)
 	}
+	record := s.record("acme")
+	for _, did := range []string{"tenant.sandbox snapshot snap", "tenant.sandbox begin with the snapshot snap",
+		"tenant.template remove the snapshot snap"} {
+		if !strings.Contains(record, did) {
+			t.Errorf("%q is not on record:\n%s", did, record)
+		}
+	}
 }
 
 // TestPorts reaches a server inside by the sandbox's name.

@@ -48,8 +48,8 @@ func (g *guardian) postMemoryKey(_ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	e := audit.Event{Kind: audit.StateMemory, Action: "key", SessionID: m.Session, Resource: m.Checkpoint, Digest: m.Digest,
-		Verdict: policy.Allow.String()}
+	e := audit.Event{Kind: audit.StateMemory, Action: "key", SessionID: m.Session, Resource: m.Checkpoint,
+		Digest: m.Digest, Verdict: policy.Allow.String()}
 	had, err := g.seals.OpenMemory(m)
 	if err != nil {
 		e.Verdict, e.Reason = policy.Deny.String(), "no image that this guardian kept"

@@ -84,10 +84,12 @@ func SystemFolders() []string {
 }
 
 // Hidden are the files and folders of /proc that tell about the host or are knobs of its kernel:
-// Docker's own list, with what HARDENING 5.2 adds.
+// Docker's own list, with what HARDENING 5.2 adds, and what tells one machine from another (how it
+// was booted, its disks) or what its programs hold locks of.
 func Hidden() []string {
 	list := strings.Fields(`kcore keys latency_stats timer_list timer_stats sched_debug interrupts config.gz modules
-		kallsyms kmsg sysrq-trigger acpi asound scsi bus fs irq dynamic_debug`)
+		kallsyms kmsg sysrq-trigger acpi asound scsi bus fs irq dynamic_debug
+		cmdline diskstats locks mdstat partitions swaps`)
 	for i, name := range list {
 		list[i] = "/proc/" + name
 	}

@@ -158,6 +158,7 @@ func invisible(t *testing.T, h *Harness) {
 	if out.Err != nil || out.Stdout != "/etc/passwd\n" {
 		t.Errorf("can be read: %+v", out)
 	}
+	otherMachine(t, h)
 	// Every process that is seen is one of the cloister's own: the first, the
 	// shell and what it runs.
 	out = h.sh(t, "for p in /proc/[0-9]*; do echo ${p#/proc/}; done")

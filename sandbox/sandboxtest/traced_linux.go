@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -159,6 +160,41 @@ func named(t *testing.T, h *Harness) {
 			}
 		},
 	}, "sleep", "120")
+}
+
+// otherMachine: nothing of /proc tells which machine this is, nor what its programs lock.
+func otherMachine(t *testing.T, h *Harness) {
+	t.Helper()
+	if h.copies {
+		return // what a node's runtime shows of the node's kernel is its own matter
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "locked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// The kernel lists no lock of a process that has no number inside; one of an open file has no process.
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+		t.Fatal(err)
+	}
+	const header = "major minor  #blocks  name"
+	files := []string{"/proc/sys/kernel/random/boot_id", "/proc/cmdline", "/proc/partitions", "/proc/swaps", "/proc/locks"}
+	seen := h.sh(t, "cat "+strings.Join(files, " ")+" 2>/dev/null; true").Stdout
+	for _, file := range files {
+		lines := 0
+		for line := range strings.Lines(read(t, file)) {
+			if line = strings.TrimSpace(line); line == "" || line == header || strings.HasPrefix(line, "Filename") {
+				continue
+			}
+			lines++
+			if strings.Contains(seen, line) {
+				t.Errorf("%s tells of the host: %q", file, line)
+			}
+		}
+		if lines == 0 && (file == "/proc/locks" || file == "/proc/cmdline") {
+			t.Errorf("%s is empty on the host: nothing is proven", file)
+		}
+	}
 }
 
 func memory(t *testing.T) *os.File {

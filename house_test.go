@@ -344,6 +344,7 @@ var packages = map[string]string{
 	"sandbox/sandboxtest/echo":   "a gate that sends back what comes, for tests of drivers",
 	"sandbox/sandboxtest/back":   "what a copy of a project changed, applied, for the suite of drivers",
 	"sandbox/sandboxtest/system": "a root file system of this host's programs, for tests of drivers",
+	"sandbox/sandboxtest/tools":  "which tools work inside, level by level, as tests",
 	"script/arrows":              "how the files of a package refer to each other, printed",
 	"script/check":               "the runner of every check",
 	"script/check/reaper":        "processes, mounts and the like that checks leave behind",
@@ -448,6 +449,7 @@ var onlyFor = map[string]struct {
 	"sandbox/sandboxtest":     {nil, "it imports testing; only tests read it"},
 
 	"sandbox/sandboxtest/system": {nil, "it imports testing; only tests read it"},
+	"sandbox/sandboxtest/tools":  {nil, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest/echo":   {[]string{"sandbox/sandboxtest"}, "it imports testing; only tests read it"},
 	"sandbox/sandboxtest/back":   {[]string{"sandbox/sandboxtest"}, "a person's apply is the store's; this is the suite's"},
 
@@ -461,6 +463,7 @@ var mayImportTesting = map[string]string{
 	"sandbox/sandboxtest":   "the conformance suite is a library of tests that every driver runs",
 
 	"sandbox/sandboxtest/system": "what tests of several drivers show as an image",
+	"sandbox/sandboxtest/tools":  "what tests of several drivers run",
 	"sandbox/sandboxtest/echo":   "what the suite's cloisters connect to",
 }
 

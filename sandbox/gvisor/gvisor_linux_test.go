@@ -8,6 +8,7 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/gvisor"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/tools"
 )
 
 // TestConformance holds the driver to what a driver is. It needs the kernel's program,
@@ -18,7 +19,7 @@ func TestConformance(t *testing.T) {
 
 // TestTools holds docs/tools.md to what the tools of this machine do on this level.
 func TestTools(t *testing.T) {
-	sandboxtest.Tools(t, "gvisor", "../../docs/tools.md", built(t))
+	tools.Hold(t, tools.Level{Name: "gvisor", Document: "../../docs/tools.md", Root: "/", Run: sandboxtest.Script(built(t))})
 }
 
 // built gives drivers with the kernel's program that was built for tests.

@@ -17,6 +17,7 @@ import (
 	"cloister/sandbox/localuser"
 	"cloister/sandbox/native"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/tools"
 	"cloister/workspace"
 )
 
@@ -195,7 +196,8 @@ func TestTools(t *testing.T) {
 
 func TestAsCallerTools(t *testing.T) {
 	at := socket(t)
-	sandboxtest.Tools(t, localuser.Name, os.Getenv(toolsOf), func() sandbox.Driver { return localuser.New(at, release) })
+	tools.Hold(t, tools.Level{Name: localuser.Name, Document: os.Getenv(toolsOf), Root: "/",
+		Run: sandboxtest.Script(func() sandbox.Driver { return localuser.New(at, release) })})
 }
 
 // TestOwnAccount: where not even root gets a user namespace the payload is the caller, and

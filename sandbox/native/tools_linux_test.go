@@ -6,9 +6,11 @@ import (
 	"cloister/sandbox"
 	"cloister/sandbox/native"
 	"cloister/sandbox/sandboxtest"
+	"cloister/sandbox/sandboxtest/tools"
 )
 
 // TestTools holds docs/tools.md to what the tools of this machine do natively.
 func TestTools(t *testing.T) {
-	sandboxtest.Tools(t, "native", "../../docs/tools.md", func() sandbox.Driver { return native.New("test") })
+	tools.Hold(t, tools.Level{Name: "native", Document: "../../docs/tools.md", Root: "/",
+		Run: sandboxtest.Script(func() sandbox.Driver { return native.New("test") })})
 }

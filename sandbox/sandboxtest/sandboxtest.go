@@ -286,6 +286,18 @@ func (h *Harness) start(t testing.TB, s sandbox.Spec, o Options) Out {
 	return out
 }
 
+// Script runs shell scripts, each in a cloister and a project of its own, and gives how it ended and what it wrote.
+func Script(driver func() sandbox.Driver) func(t *testing.T, script string) (int, string) {
+	return func(t *testing.T, script string) (int, string) {
+		t.Helper()
+		out := New(t, driver()).Run(t, Options{}, "sh", "-c", script)
+		if out.Err != nil {
+			t.Error(out.Err)
+		}
+		return out.Status.ExitCode(), out.Stdout + out.Stderr
+	}
+}
+
 type ends struct{ r, w *os.File }
 
 func pipe(t testing.TB) ends {

@@ -36,7 +36,7 @@ var notInContainers = map[string]string{
 // inShort are the stories that every change is held to; CLOISTER_TEST_LONG asks
 // for all of them.
 var inShort = []string{
-	"acp", "approvals", "attack_descriptors", "attack_terminal", "devcontainer_services", "git", "hostexec", "list", "overlay", "protected", "publish", "refusal", "secret_bound", "start", "streams", "worktree",
+	"acp", "approvals", "attack_descriptors", "attack_terminal", "devcontainer_services", "git", "hostexec", "list", "overlay", "protected", "publish", "refusal", "secret_bound", "start", "streams", "window", "worktree",
 }
 
 // TestEngineStories tells those of testdata/containers, and the other stories again
@@ -109,14 +109,16 @@ func endEngine(t *testing.T, dir string) {
 
 // What is left out is there, and has a reason.
 func TestStoriesLeftOutAreThere(t *testing.T) {
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(notInContainers)), inShort) {
-		if _, err := os.Stat(filepath.Join("testdata", "script", name+".txtar")); err != nil {
-			t.Error(err)
+	for _, left := range []map[string]string{notInContainers, notOnGVisor, notOnUser} {
+		for _, name := range slices.Concat(slices.Collect(maps.Keys(left)), inShort) {
+			if _, err := os.Stat(filepath.Join("testdata", "script", name+".txtar")); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	for name, why := range notInContainers {
-		if why == "" || slices.Contains(inShort, name) {
-			t.Errorf("%s is left out without a reason, or is not left out", name)
+		for name, why := range left {
+			if why == "" || slices.Contains(inShort, name) {
+				t.Errorf("%s is left out without a reason, or is not left out", name)
+			}
 		}
 	}
 }

@@ -59,7 +59,7 @@ type MemoryKeeper interface {
 // Image is a memory that a MemoryKeeper wrote: in Shape what it must be given of its descriptors
 // again, and the programs that ran.
 type Image struct {
-	// Files are ImageFiles of them, or one that has all: that one may be the end of a pipe when it is written.
+	// Files are ImageFiles of them, which may be files in memory.
 	Files    []*os.File
 	Shape    string
 	Programs []Program
@@ -68,7 +68,7 @@ type Image struct {
 	Sound func() error
 }
 
-// ImageFiles is of how many files an image is that is not in one.
+// ImageFiles is of how many files an image is.
 const ImageFiles = 3
 
 // Known waits until the image is known to be as it was kept.

@@ -247,6 +247,18 @@ func (g *Group) CPU() (time.Duration, error) {
 	return 0, errors.New("the control group counts no processor time")
 }
 
+// SharedMemory is how many bytes of the group's memory are those of files in memory.
+func (g *Group) SharedMemory() (int64, error) {
+	for _, dir := range g.folders {
+		text, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+		if err != nil {
+			continue
+		}
+		return field(text, "shmem")
+	}
+	return 0, errors.New("the control group counts no memory")
+}
+
 // OutOfMemory reports whether the kernel has killed something for want of memory.
 func (g *Group) OutOfMemory() bool {
 	for _, dir := range g.folders {

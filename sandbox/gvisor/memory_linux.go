@@ -12,8 +12,11 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"cloister/sandbox"
 	"cloister/sandbox/native"
+	"cloister/sandbox/streams"
 )
 
 // modeSave is the way of the program that keeps a box's memory.
@@ -43,6 +46,9 @@ func (d *Driver) SaveMemory(
 	program, err := d.program()
 	if err != nil {
 		return err
+	}
+	if err := makeRoom(of, s, i.Files); err != nil {
+		return fmt.Errorf("save memory: %w", err)
 	}
 	until, hold, err := os.Pipe()
 	if err != nil {
@@ -80,6 +86,37 @@ func (d *Driver) SaveMemory(
 	letGo()
 	_, waited := box.Wait()
 	return errors.Join(err, waited, box.Close())
+}
+
+// makeRoom makes room in files in memory for what the sandbox of a box with a limit is about to write there. Pages that
+// are there already stay counted where this process is; those that the sandbox makes would count towards its limit,
+// and the kernel would end the box where that is reached.
+func makeRoom(of sandbox.Handle, s sandbox.Spec, files []*os.File) error {
+	if s.Limits.Memory == 0 {
+		return nil
+	}
+	group, err := native.GroupOf(of, s.ID)
+	if err != nil || group == nil {
+		return err
+	}
+	has, err := group.SharedMemory() // what the programs inside have, with what they made files of in memory
+	if err != nil {
+		return err
+	}
+	const slack = 8 << 20 // it may grow meanwhile
+	for n, f := range files {
+		room := has/8 + slack
+		if n == len(files)-1 { // the pages
+			room += has
+		}
+		if !streams.Memory(int(f.Fd())) {
+			continue
+		}
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room); err != nil {
+			return fmt.Errorf("reserve %d MiB: %w", room>>20, err)
+		}
+	}
+	return nil
 }
 
 // follow listens to the program that saves, has still done while nothing moves, and lets the

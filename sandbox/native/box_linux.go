@@ -156,6 +156,19 @@ func command(init int) (int, error) {
 	return pid, nil
 }
 
+// GroupOf is the control group of a box's command, which has the session's id in its name; nil where there is none.
+func GroupOf(box sandbox.Handle, id string) (*cgroup.Group, error) {
+	init, err := onhost.Process(box)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := command(init)
+	if err != nil {
+		return nil, err
+	}
+	return cgroup.Of(pid, "-"+id)
+}
+
 // rootPayloadID is the unprivileged host id of a payload that root starts: one
 // of a range that systemd's list of uses leaves free, different for each shim.
 func rootPayloadID() int { return 1_900_000_000 + os.Getpid()%4_194_304 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"cloister/sandbox"
 	"cloister/sandbox/sandboxtest/echo"
@@ -30,11 +31,11 @@ func keptMemory(t *testing.T, h *Harness) {
 	if _, ok := h.Driver.(sandbox.MemoryKeeper); !ok {
 		return
 	}
-	for _, streamed := range []bool{false, true} {
-		if streamed {
+	for _, inMemory := range []bool{false, true} {
+		if inMemory {
 			h = New(t, h.Driver)
 		}
-		parent, child := GoOn(t, h, streamed)
+		parent, child := GoOn(t, h, inMemory)
 		if parent.Kernel == child.Kernel {
 			t.Errorf("the kernel's random bytes are the same in parent and child: %s", child.Kernel)
 		}
@@ -47,48 +48,33 @@ func keptMemory(t *testing.T, h *Harness) {
 // Drawn are the random bytes that a process drew after its memory was kept, or went on.
 type Drawn struct{ Kernel, OpenSSL string }
 
-// imageIn makes the files of an image, or one that what is streamed comes to. written waits until
-// it is all there.
-func imageIn(t *testing.T, dir string, streamed bool) (image *sandbox.Image, written func()) {
+// imageIn makes the files of an image, on the disk or in memory.
+func imageIn(t *testing.T, dir string, inMemory bool) *sandbox.Image {
 	t.Helper()
-	count := map[bool]int{false: sandbox.ImageFiles, true: 1}[streamed]
-	image = &sandbox.Image{}
-	for i := range count {
-		f, err := os.OpenFile(filepath.Join(dir, "image"+strconv.Itoa(i)), os.O_CREATE|os.O_RDWR, 0o600)
+	image := &sandbox.Image{}
+	for i := range sandbox.ImageFiles {
+		name := "image" + strconv.Itoa(i)
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o600)
+		if inMemory {
+			var fd int
+			fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+			f = os.NewFile(uintptr(fd), name)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		image.Files = append(image.Files, f)
 	}
-	if !streamed {
-		return image, func() {}
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := image.Files[0]
-	image.Files[0] = w
-	done := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(all, r)
-		done <- errors.Join(err, r.Close())
-	}()
-	return image, func() {
-		if err := errors.Join(w.Close(), <-done); err != nil {
-			t.Error(err)
-		}
-		image.Files[0] = all
-	}
+	return image
 }
 
-// GoOn keeps the memory of a process, as one stream or in files of its own, has it go on in another box,
+// GoOn keeps the memory of a process, in files on the disk or in memory, has it go on in another box,
 // and gives what each drew.
-func GoOn(t *testing.T, h *Harness, streamed bool) (ofParent, ofChild Drawn) {
+func GoOn(t *testing.T, h *Harness, inMemory bool) (ofParent, ofChild Drawn) {
 	t.Helper()
 	keeper := h.Driver.(sandbox.MemoryKeeper)
 	child := New(t, h.Driver)
-	image, written := imageIn(t, h.data, streamed)
+	image := imageIn(t, h.data, inMemory)
 	defer image.Close()
 	var spec sandbox.Spec
 	parent := h.Run(t, Options{
@@ -112,7 +98,6 @@ func GoOn(t *testing.T, h *Harness, streamed bool) (ofParent, ofChild Drawn) {
 	if parent.Err != nil || parent.Status.Code != 7 {
 		t.Fatalf("the parent: %+v", parent)
 	}
-	written()
 	saved := lastNumber(t, filepath.Join(child.Project, "log"))
 	again := sandbox.Restored(keeper, image)
 	defer again.Close()

@@ -1,14 +1,14 @@
 package memory
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"cloister/sandbox"
 	"cloister/state/sealed"
@@ -17,27 +17,41 @@ import (
 // decrypted gives the image in the clear of one that is encrypted, which it closes. It is in memory
 // alone, once for all children, and cannot be changed once it is known to be sound.
 func decrypted(i *sandbox.Image, s Sheet, key string) (*sandbox.Image, error) {
-	clear, err := memoryFile()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("decrypt the memory: %w", err), i.Close())
+	clear := &sandbox.Image{Shape: s.Shape}
+	for range i.Files {
+		f, err := memoryFile()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("decrypt the memory: %w", err), clear.Close(), i.Close())
+		}
+		clear.Files = append(clear.Files, f)
 	}
-	done := make(chan error, 1)
+	sound, done := compare(i, s), make(chan error, 1)
+	files := clear.Files
 	go func() {
-		err := decrypt(clear, i.Files[0], s, key)
-		if err == nil {
-			err = unchangeable(clear)
+		var group errgroup.Group
+		for n, f := range files {
+			group.Go(func() error {
+				err := decrypt(f, i.Files[n], s, s.names()[n], key)
+				if err == nil {
+					err = unchangeable(f)
+				}
+				return err
+			})
+		}
+		err := group.Wait()
+		if e := sound(); err == nil {
+			err = e
 		}
 		done <- errors.Join(err, i.Close())
 	}()
-	return &sandbox.Image{Files: []*os.File{clear}, Shape: s.Shape,
-		Sound: sync.OnceValue(func() error { return <-done })}, nil
+	clear.Sound = sync.OnceValue(func() error { return <-done })
+	return clear, nil
 }
 
-// decrypt decrypts a file that is as its sheet says.
-func decrypt(out io.Writer, in *os.File, s Sheet, key string) error {
-	sum := sha256.New()
-	text := io.TeeReader(in, sum)
-	plain, err := sealed.Open(text, sealed.Key{Identities: strings.NewReader(key)})
+// decrypt decrypts a file of an image. age proves each piece, their order and the end, by a key that no
+// other image has.
+func decrypt(out io.Writer, in *os.File, s Sheet, name, key string) error {
+	plain, err := sealed.Open(in, sealed.Key{Identities: strings.NewReader(key)})
 	if wrong, ok := errors.AsType[*sealed.WrongKey](err); ok {
 		// Its hints are of keys that a person has: this one is the guardian's.
 		return fmt.Errorf("decrypt the memory of checkpoint %s: %s", s.Checkpoint, wrong.Why)
@@ -45,15 +59,8 @@ func decrypt(out io.Writer, in *os.File, s Sheet, key string) error {
 	if err == nil {
 		_, err = io.Copy(out, plain)
 	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, text)
-	}
-	changed := &Changed{s.Checkpoint, encryptedName}
 	if err != nil {
-		return fmt.Errorf("%w: %w", changed, err)
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != s.Files[0].Digest {
-		return changed
+		return fmt.Errorf("%w: %w", &Changed{s.Checkpoint, name}, err)
 	}
 	return nil
 }

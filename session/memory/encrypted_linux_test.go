@@ -34,8 +34,10 @@ func madeEncrypted(t *testing.T, dir string) (text []byte, s Sheet, key string) 
 		t.Fatal(err)
 	}
 	text = []byte(strings.Repeat(secret+"\n", 10_000))
-	if _, err := o.Files[0].Write(text); err != nil {
-		t.Fatal(err)
+	for n, f := range o.Files {
+		if _, err := f.Write(text[n:]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	o.Shape = "false - v0"
 	s = Sheet{Cloister: "box", Session: "0a", Checkpoint: "abcdefgh", Isolation: "gvisor", Order: []byte(`{"verb":"run","args":["x"]}`)}
@@ -61,7 +63,7 @@ func TestEncrypted(t *testing.T) {
 		"wrong key": {key: otherKey, says: "this does not open it"},
 		"no key":    {key: "none", says: "none that age knows"},
 		"one bit": {change: func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
-			says: "was changed: its file memory.age is not as it was kept"},
+			says: "was changed: its file index.age is not as it was kept"},
 		"cut": {change: func(b []byte) []byte { return b[:len(b)-100] }, says: "was changed"},
 		"cut between two chunks": {change: func(b []byte) []byte { return b[:len(b)-(len(b)-header(b))%chunk] },
 			says: "was changed"},
@@ -82,7 +84,7 @@ func TestEncrypted(t *testing.T) {
 				key = c.key
 			}
 			entries, err := os.ReadDir(dir)
-			if err != nil || len(entries) != 2 {
+			if err != nil || len(entries) != 4 {
 				t.Fatalf("%v, %v", entries, err)
 			}
 			for _, e := range entries {
@@ -94,12 +96,12 @@ func TestEncrypted(t *testing.T) {
 				if fi, err := e.Info(); err != nil || fi.Mode().Perm() != 0o600 {
 					t.Errorf("%s: %v, %v", e.Name(), fi.Mode(), err)
 				}
-				if e.Name() != encryptedName || c.change == nil {
+				if e.Name() != "index.age" || c.change == nil {
 					continue
 				}
 				there = c.change(there)
 				sum := sha256.Sum256(there)
-				s.Files[0] = File{int64(len(there)), hex.EncodeToString(sum[:])}
+				s.Files[1] = File{int64(len(there)), hex.EncodeToString(sum[:])}
 				if err := os.WriteFile(at, there, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -126,11 +128,13 @@ func TestEncrypted(t *testing.T) {
 				}
 				return
 			}
-			if got, err := io.ReadAll(io.NewSectionReader(clear.Files[0], 0, 1<<30)); err != nil || !bytes.Equal(got, text) {
-				t.Errorf("%d bytes of %d came out, %v", len(got), len(text), err)
-			}
-			if _, err := clear.Files[0].WriteAt([]byte("x"), 0); err == nil {
-				t.Error("what is known to be sound can be changed")
+			for n, f := range clear.Files {
+				if got, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30)); err != nil || !bytes.Equal(got, text[n:]) {
+					t.Errorf("%d bytes of %d came out, %v", len(got), len(text)-n, err)
+				}
+				if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+					t.Error("what is known to be sound can be changed")
+				}
 			}
 		})
 	}
@@ -174,12 +178,15 @@ func TestPassedEncrypted(t *testing.T) {
 	for _, sheet := range []Sheet{s, s, other} {
 		var got []byte
 		b.Start = func(_ context.Context, o launch.Order, files ...*os.File) (launch.Answer, error) {
-			fd, err := unix.FcntlInt(files[0].Fd(), unix.F_DUPFD_CLOEXEC, 0) // a shim has its own
-			if err != nil {
-				return launch.Answer{}, err
+			var own []*os.File
+			for _, f := range files[:len(files)-1] {
+				fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // a shim has its own
+				if err != nil {
+					return launch.Answer{}, err
+				}
+				own = append(own, os.NewFile(uintptr(fd), "passed"))
 			}
-			own := os.NewFile(uintptr(fd), "passed")
-			p := Took([]*os.File{own, files[len(files)-1]})
+			p := Took(append(slices.Clip(own), files[len(files)-1]))
 			i, err := p.image(dir, sheet)
 			if err != nil {
 				return launch.Answer{}, err
@@ -194,8 +201,10 @@ func TestPassedEncrypted(t *testing.T) {
 			}
 			i.Sound = p.vouches(i, sheet, mine)
 			if err = i.Known(); err == nil {
-				if _, err := own.Stat(); !errors.Is(err, os.ErrClosed) {
-					t.Errorf("what was decrypted is still held, %v", err)
+				for _, f := range own {
+					if _, err := f.Stat(); !errors.Is(err, os.ErrClosed) {
+						t.Errorf("what was decrypted is still held, %v", err)
+					}
 				}
 				got, err = io.ReadAll(i.Files[0])
 			}
@@ -218,18 +227,44 @@ func TestPassedEncrypted(t *testing.T) {
 	}
 }
 
-// TestEncryptedFull: where the disk takes no more, the driver's end is closed, and the memory is not kept.
+// TestEncryptedFull: a cloister whose memory is kept waits for no disk, and where that takes nothing the memory is not kept.
 func TestEncryptedFull(t *testing.T) {
 	o, err := Create(t.TempDir(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = o.files[0].Close() // whatever is written now is an error
-	text := make([]byte, 1<<20)
-	for err = error(nil); err == nil; {
-		_, err = o.Files[0].Write(text)
+	for _, f := range o.files {
+		_ = f.Close() // whatever is written now is an error
+	}
+	for _, f := range o.Files {
+		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := o.Describe(&Sheet{}); err == nil {
 		t.Error("what was not written is described")
+	}
+}
+
+// TestSwappedFiles: the files of an image have one key, and none goes on in another's place.
+func TestSwappedFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, s, key := madeEncrypted(t, dir)
+	state, index := filepath.Join(dir, "state.age"), filepath.Join(dir, "index.age")
+	if err := errors.Join(os.Rename(state, state+"2"), os.Rename(index, state), os.Rename(state+"2", index)); err != nil {
+		t.Fatal(err)
+	}
+	i, err := Open(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear, err := decrypted(i, s, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clear.Close()
+	var changed *Changed
+	if err := clear.Known(); !errors.As(err, &changed) {
+		t.Errorf("%v", err)
 	}
 }

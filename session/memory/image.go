@@ -39,6 +39,9 @@ const sheetFile = "sheet.json"
 // names are the files of an image in the clear, in the order of sandbox.Image.
 var names = [sandbox.ImageFiles]string{"state", "index", "pages"}
 
+// encryptedNames are those of an image that is encrypted, each in the format of age.
+var encryptedNames = [sandbox.ImageFiles]string{"state.age", "index.age", "pages.age"}
+
 // A File is one of the image's, as it was when the memory was kept.
 type File struct {
 	Size   int64  `json:"size"`
@@ -56,7 +59,7 @@ type Sheet struct {
 	Order      json.RawMessage   `json:"order"` // by which the cloister was started
 	Programs   []sandbox.Program `json:"programs"`
 	Files      []File            `json:"files"`
-	// Encrypted says that the image is one file, whose key is in the guardian's seal.
+	// Encrypted says that the files are encrypted, by a key that is in the guardian's seal.
 	Encrypted bool `json:"encrypted,omitempty"`
 	// Seal is the guardian's, of the rest.
 	Seal []byte `json:"seal,omitempty"`
@@ -65,7 +68,7 @@ type Sheet struct {
 // names are those of the files in its folder.
 func (s Sheet) names() []string {
 	if s.Encrypted {
-		return []string{encryptedName}
+		return encryptedNames[:]
 	}
 	return names[:]
 }

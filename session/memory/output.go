@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"cloister/sandbox"
 	"cloister/state/sealed"
 )
-
-// encryptedName is the one file of an image that is encrypted, in the format of age.
-const encryptedName = "memory.age"
 
 // An Output is an image while it is written.
 type Output struct {
@@ -21,7 +20,7 @@ type Output struct {
 	// Key opens what lies in the folder, as an identity of age; "" where that is in the clear.
 	Key   string
 	files []*os.File   // of the folder
-	over  func() error // waits until all that was written lies there; then the driver writes no more
+	over  func() error // puts all that was written there; then the driver writes no more
 }
 
 // Create makes the empty files of an image in a folder that its caller made. Where it is encrypted,
@@ -45,35 +44,49 @@ func Create(dir string, encrypted bool) (*Output, error) {
 	return o, nil
 }
 
-// encrypt has what the driver writes go through a pipe to the folder's file.
+// encrypt has the driver write to files in memory. They are encrypted to those of the folder once the cloister goes
+// on: it stands still for neither.
 func (o *Output) encrypt() error {
 	identity, recipient, err := sealed.NewKey()
 	if err != nil {
 		return err
 	}
-	out, err := sealed.Writer(o.files[0], sealed.Key{Recipients: []string{recipient}})
-	if err != nil {
-		return err
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	o.Key, o.Files = identity, []*os.File{w}
-	done := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(out, r)
-		done <- errors.Join(err, out.Close(), r.Close()) // without a reader the writer ends too
-	}()
+	o.Key = identity
 	o.over = sync.OnceValue(func() error {
-		err := w.Close()
+		var group errgroup.Group
+		for n, f := range o.Files {
+			group.Go(func() error { return encryptFile(o.files[n], f, recipient) })
+		}
+		err := group.Wait()
+		for _, f := range o.Files {
+			err = errors.Join(err, f.Close())
+		}
 		o.Files = nil
-		if err = errors.Join(err, <-done); err != nil {
+		if err != nil {
 			return fmt.Errorf("encrypt the memory: %w", err)
 		}
 		return nil
 	})
+	for range o.files {
+		f, err := memoryFile()
+		if err != nil {
+			return err
+		}
+		o.Files = append(o.Files, f)
+	}
 	return nil
+}
+
+func encryptFile(to, from *os.File, recipient string) error {
+	out, err := sealed.Writer(to, sealed.Key{Recipients: []string{recipient}})
+	if err != nil {
+		return err
+	}
+	fi, err := from.Stat()
+	if err == nil {
+		_, err = io.Copy(out, io.NewSectionReader(from, 0, fi.Size()))
+	}
+	return errors.Join(err, out.Close())
 }
 
 // Close closes all files.

@@ -23,7 +23,7 @@ import (
 )
 
 // image are the descriptors of a saved memory: of three files, in the order in which the sandbox
-// expects them (its state, where pages lie, and the pages), or of one that has all of it.
+// expects them (its state, where pages lie, and the pages).
 type image []int
 
 func (i *image) String() string { return fmt.Sprint([]int(*i)) }
@@ -40,17 +40,14 @@ func (i *image) Set(s string) error {
 		}
 		*i = append(*i, fd)
 	}
-	if len(*i) != 1 && len(*i) != 3 {
-		return fmt.Errorf("%q are neither one descriptor nor three", s)
+	if len(*i) != 3 {
+		return fmt.Errorf("%q are not three descriptors", s)
 	}
 	return nil
 }
 
 // given reports whether there is one.
 func (i image) given() bool { return len(i) > 0 }
-
-// apart reports whether pages are apart from the rest.
-func (i image) apart() bool { return len(i) > 1 }
 
 func (i image) files() (out []*os.File) {
 	for _, fd := range i {
@@ -128,7 +125,7 @@ func (s *save) run(c *container.Container) (err error) {
 	s.say("started")
 	files := s.image.files()
 	o := control.SaveOpts{
-		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: s.image.apart(), Resume: true,
+		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: true, Resume: true,
 		FilePayload: urpc.FilePayload{Files: files},
 	}
 	if err := conn.Call(boot.ContMgrCheckpoint, &o, nil); err != nil {
@@ -154,7 +151,7 @@ func restore(c *container.Container, i image) error {
 		return err
 	}
 	defer conn.Close()
-	o := boot.RestoreOpts{HavePagesFile: i.apart(), Background: true, FilePayload: urpc.FilePayload{Files: i.files()}}
+	o := boot.RestoreOpts{HavePagesFile: true, Background: true, FilePayload: urpc.FilePayload{Files: i.files()}}
 	if err := conn.Call(boot.ContMgrRestore, &o, nil); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

@@ -50,33 +50,32 @@ func (d *Driver) template(ctx context.Context, p parts, o monitor.Order) (*os.Fi
 	if !p.kernel.Templates {
 		return nil, "", nil
 	}
-	f, digest, err := d.made(ctx, p, o)
-	if errors.Is(err, errNotMade) {
-		return nil, "", ctx.Err()
-	}
-	return f, digest, err
-}
-
-// errNotMade says that there is no template and that none could be made.
-var errNotMade = errors.New("no template was made")
-
-// made opens the template of a shape, and makes it where there is none.
-func (d *Driver) made(ctx context.Context, p parts, o monitor.Order) (*os.File, string, error) {
 	name, err := shape(p, o)
 	if err != nil {
 		return nil, "", err
 	}
 	f, digest, err := d.templates().Open(name)
 	if errors.Is(err, template.ErrNone) {
-		if err := d.templates().Make(name, func(to *os.File) error { return d.keep(ctx, p, o, to) }); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", errNotMade, err)
+		if f, digest, err = d.made(ctx, p, o); err != nil {
+			return nil, "", ctx.Err()
 		}
-		f, digest, err = d.templates().Open(name)
 	}
 	if err != nil {
 		return nil, "", lacking("the template of this machine: "+err.Error(), installing+" makes another")
 	}
 	return f, digest, nil
+}
+
+// made makes the template of a shape and opens it, whatever there is.
+func (d *Driver) made(ctx context.Context, p parts, o monitor.Order) (*os.File, string, error) {
+	name, err := shape(p, o)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := d.templates().Make(name, func(to *os.File) error { return d.keep(ctx, p, o, to) }); err != nil {
+		return nil, "", err
+	}
+	return d.templates().Open(name)
 }
 
 // keep boots a machine in an enclosure of its own, with nothing of a session, and has it written to a file.

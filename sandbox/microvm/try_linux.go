@@ -3,7 +3,9 @@ package microvm
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"cloister/sandbox"
@@ -19,6 +21,22 @@ func (d *Driver) Programs() error {
 
 // triedWithin bounds a guest that is booted with KVM for a trial: a second is much.
 const triedWithin = 30 * time.Second
+
+// Remove removes the kernel that is installed. Templates stay, if no other could change them: each is of one kernel and
+// one program, and none of others.
+func (d *Driver) Remove() error {
+	err := d.templates().Clear()
+	list, rerr := os.ReadDir(d.o.Kernel)
+	if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	for _, e := range list {
+		if at := filepath.Join(d.o.Kernel, e.Name()); at != d.templates().Dir {
+			err = errors.Join(err, os.RemoveAll(at)) // a machine that runs has what it needs open
+		}
+	}
+	return err
+}
 
 // Tried is what setup saw. Each is nil, or why it is not used.
 type Tried struct{ KVM, Template error }

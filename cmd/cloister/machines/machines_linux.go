@@ -80,11 +80,10 @@ func setup(ctx context.Context, a *cli.App, w *words) (err error) {
 	if err != nil {
 		return err
 	}
-	to := folder(dirs)
-	if err := os.RemoveAll(to); err != nil { // a machine that runs has what it needs open
+	if err := d.Remove(); err != nil {
 		return err
 	}
-	k, err := kernel.Install(to, image, modules, func(in io.Reader) ([]byte, error) {
+	k, err := kernel.Install(folder(dirs), image, modules, func(in io.Reader) ([]byte, error) {
 		c, err := a.Program(ctx, "xz", "-dc")
 		if err != nil {
 			return nil, err

@@ -86,6 +86,14 @@ func (s Store) own() error {
 	return own(s.Dir, fi, fi.IsDir())
 }
 
+// Clear removes a folder that another could put files into.
+func (s Store) Clear() error {
+	if err := s.own(); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.RemoveAll(s.Dir)
+}
+
 // Make has do write the template of a shape, and keeps it once it is whole. A shape has one, and the oldest of all are
 // removed.
 func (s Store) Make(shape string, do func(to *os.File) error) (err error) {

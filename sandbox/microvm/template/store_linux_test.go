@@ -140,4 +140,12 @@ func TestFolderNotOurs(t *testing.T) {
 	if err := s.Make("s", write("text")); err == nil {
 		t.Error("in a folder of all: made")
 	}
+	for range 2 { // what is our own stays
+		if err := errors.Join(s.Clear(), s.Make("s", write("text")), s.Clear()); err != nil {
+			t.Error(err)
+		}
+		if list, err := filepath.Glob(filepath.Join(s.Dir, "s.*")); err != nil || len(list) != 1 {
+			t.Errorf("there are %q, %v", list, err)
+		}
+	}
 }

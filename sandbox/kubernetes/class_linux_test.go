@@ -183,4 +183,4 @@ func TestClassDescribed(t *testing.T) {
 }
 
 // patience is long on a machine that is busy, and shorter than what it would be by itself.
-const patience = 5 * time.Second
+const patience = 10 * time.Second

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"cloister/sandbox"
 	"cloister/state/layers"
@@ -124,6 +125,7 @@ func eventually(t *testing.T, name string) {
 		if t.Context().Err() != nil {
 			t.Fatalf("%s never came", name)
 		}
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

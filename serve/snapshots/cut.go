@@ -36,15 +36,17 @@ func (c *cutter) Write(p []byte) (int, error) {
 
 // next gives how many bytes belong to the chunk, and whether it ends with them.
 func (c *cutter) next(p []byte) (n int, ends bool) {
-	at := len(c.have)
+	at, hash := len(c.have), c.hash // in registers: this loop is most of what a snapshot costs
 	for i, b := range p {
 		if at++; at > leastChunk-cutWindow {
-			c.hash = c.hash<<1 + c.gear[b]
+			hash = hash<<1 + c.gear[b]
 		}
-		if at == mostChunk || at >= leastChunk && c.hash>>(64-cutBits) == 0 {
+		if at == mostChunk || at >= leastChunk && hash>>(64-cutBits) == 0 {
+			c.hash = hash
 			return i + 1, true
 		}
 	}
+	c.hash = hash
 	return len(p), false
 }
 

@@ -163,7 +163,7 @@ func (s *server) start() {
 			resp.Body.Close()
 			return
 		}
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > time.Minute {
 			s.t.Fatalf("serve does not answer: %v: %s", err, log.Bytes())
 		}
 		<-time.After(20 * time.Millisecond)

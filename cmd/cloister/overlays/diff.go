@@ -54,6 +54,9 @@ func (a *Commands) diffOf(ctx context.Context, args []string, since string) (
 		}
 	}
 	if since != "" {
+		if _, err := w.Checkpoint(since); err != nil {
+			return nil, nil, nil, errors.Join(cli.Hinted(err, "cloister checkpoints "+w.Name), d.Close(), w.Close())
+		}
 		if err := w.OnlySince(ctx, since, d); err != nil {
 			return nil, nil, nil, errors.Join(err, d.Close(), w.Close())
 		}

@@ -47,7 +47,11 @@ func (a *Commands) open(name string) (*store.Workspace, error) {
 	}
 	w, err := s.Lock(name)
 	if errors.Is(err, store.ErrNotFound) {
-		if near := nearest.Word(name, names); near != "" {
+		near := nearest.Word(name, names)
+		if of, _ := nameAt(name); slices.Contains(names, of) { // a checkpoint, where none is meant
+			near = of
+		}
+		if near != "" {
 			return nil, cli.Hinted(fmt.Errorf("no kept workspace %s", name), "did you mean "+near+"?")
 		}
 		return nil, cli.Hinted(fmt.Errorf("no kept workspace %s", name),
@@ -124,8 +128,16 @@ func (a *Commands) handAt(ctx context.Context, text string) (
 	h *kept.Hand, w *store.Workspace, checkpoint string, err error,
 ) {
 	name, checkpoint := nameAt(text)
-	h, w, err = a.handHere(ctx, name)
-	return h, w, checkpoint, err
+	if checkpoint == "" && strings.Contains(text, "@") { // what a script's unset variable leaves
+		return nil, nil, "", cli.Usage("cloister checkpoints "+name+" lists them", "%q names no checkpoint", text)
+	}
+	if h, w, err = a.handHere(ctx, name); err != nil || checkpoint == "" {
+		return h, w, "", err
+	}
+	if _, err := w.Checkpoint(checkpoint); err != nil {
+		return nil, nil, "", errors.Join(cli.Hinted(err, "cloister checkpoints "+w.Name), w.Close())
+	}
+	return h, w, checkpoint, nil
 }
 
 func (a *Commands) recordState(ctx context.Context, r api.StateRecord) error {

@@ -150,7 +150,10 @@ func (f *serveFlags) listen() (net.Listener, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, cli.Usage("", "serve: --tls-cert and --tls-key go together")
 	}
-	host, _, err := net.SplitHostPort(f.e2b)
+	host, port, err := net.SplitHostPort(f.e2b)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return nil, cli.Usage("such as 127.0.0.1:3000", "serve: --e2b %q: %v", f.e2b, err)
 	}

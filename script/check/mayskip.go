@@ -21,6 +21,7 @@ var maySkips = []skip{
 	{"root user", `cloister/cmd/cloister/machinetest\.Test.*`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestGVisor(Stories|Memory)`, "the same"},
 	{"root user", `cloister/cmd/cloister\.TestUserLevelStories`, "an ordinary user beside whom root's helper listens: docs/local-user.md"},
+	{"root user", `cloister/sandbox/sandboxtest/tools\.TestControl`, "a usual machine lacks tools: script/test tools installs them"},
 	{"root user", `cloister/sandbox/localuser\.TestTools`, "native's again, with the same filter: CLOISTER_TEST_LONG=1"},
 	{"root user", `cloister/sandbox/localuser\.TestAsCaller.*`, "the other tests run them again, as callers of the helper"},
 	{"root", `.*/loadtest\.TestOutOfMemory/(user|gvisor|docker)`, "the part stories has these levels"},

@@ -133,6 +133,17 @@ func programs(t *testing.T, b sandbox.Box) map[string]int {
 // needs not, and the gate's network alone.
 func walls(t *testing.T, _ *sandboxtest.Harness, m *machine, _ *gate) {
 	list := programs(t, m.box)
+	for name, pid := range list {
+		open, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")
+		if err != nil || len(open) < 3 {
+			t.Errorf("%s has %d files open, %v", name, len(open), err)
+		}
+		for _, at := range open {
+			if to, err := os.Readlink(at); err == nil && strings.Contains(to, "/templates/") {
+				t.Errorf("%s has the template open", name)
+			}
+		}
+	}
 	for name, caps := range map[string]string{"qemu-system-x86_64": "0000000000000000", "virtiofsd": ""} {
 		pid := list[name]
 		if pid == 0 {

@@ -30,7 +30,8 @@ The kernel is the one of --kernel, else the newest of /boot that can be read, el
 of your distribution's package for virtual machines, which apt fetches and verifies: nothing
 is installed on this machine. Its digest, and those of the modules that a guest needs, are
 written down; each start holds the files to them. A guest is booted with KVM where there is
-/dev/kvm, and what came of it is kept. It needs QEMU and virtiofsd, and no root.`,
+/dev/kvm, and what came of it is kept; as it stands before a session it is a template, from
+which machines begin without booting. It needs QEMU and virtiofsd, and no root.`,
 		Example: "  cloister setup microvm\n" +
 			"  cloister setup microvm --kernel /boot/vmlinuz-6.12.0-cloud-amd64 --modules /lib/modules/6.12.0-cloud-amd64",
 		Args: cli.Args(0, 0),

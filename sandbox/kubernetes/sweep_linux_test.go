@@ -197,7 +197,10 @@ func TestDoubleSweepYoung(t *testing.T) {
 			t.Errorf("left are %v, %v", left, err)
 		}
 	}
-	_, _, _, err := w.run([]string{"true"}, func(sandbox.Box) { leaves(1) })
+	_, _, _, err := w.run(w.staying(), func(sandbox.Box) {
+		leaves(1)
+		w.set("over", "") // its command, which was not to be over before
+	})
 	if err != nil {
 		t.Error(err)
 	}

@@ -74,4 +74,8 @@ func (a *app) tellDiagnosis(d doctor.Diagnosis) {
 			tell(g.Level, g.Name, g.By+"; "+g.Evidence, g.Fix)
 		}
 	}
+	if level, _ := a.automatic(); level != "auto" {
+		a.Line("")
+		a.Line("isolation auto: %s", level)
+	}
 }

@@ -48,16 +48,15 @@ func localDriver() *localuser.Driver { return localuser.New(localuser.Socket, cl
 
 // automatic is the level of --isolation auto: native, which keeps every promise with nothing
 // of root's; where this user gets no user namespace for it, the one that root's helper builds.
-func (a *app) automatic() string {
+// why says then what native lacks.
+func (a *app) automatic() (level string, why error) {
 	if a.UID == 0 || !localDriver().There() {
-		return "native"
+		return "native", nil
 	}
-	why := native.Refusal()
-	if why == nil {
-		return "native"
+	if why = native.Refusal(); why == nil {
+		return "native", nil
 	}
-	a.Notice("isolation %s, by root's helper: native has no way here (%v)", localuser.Name, why)
-	return localuser.Name
+	return localuser.Name, why
 }
 
 // gvisorDriver looks for the kernel's program beside this one, where setup puts it, and

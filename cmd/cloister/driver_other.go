@@ -14,4 +14,4 @@ func (*app) drivers() []doctor.Level { return nil }
 
 func (*app) sweep(xdg.Dirs) func(context.Context, []string) error { return nil }
 
-func (*app) automatic() string { return "auto" }
+func (*app) automatic() (string, error) { return "auto", nil }

@@ -167,7 +167,10 @@ func driverOf(of *cli.App, isolation string) (sandbox.Driver, error) {
 func (a *app) driverNamed(name string) (sandbox.Driver, error) {
 	names := []string{"auto"}
 	if name == "auto" {
-		name = a.automatic()
+		var why error
+		if name, why = a.automatic(); why != nil {
+			a.Notice("isolation %s, by root's helper: native has no way here (%v)", name, why)
+		}
 	}
 	for _, c := range a.drivers() {
 		if c.Name == name {

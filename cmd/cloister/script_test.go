@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"cloister/cmd/cloister/machines"
 	"cloister/devcontainer/featurestest"
 	"cloister/git/checkout"
 	claim "cloister/internal/needs"
@@ -33,6 +34,9 @@ import (
 
 // TestMain makes this test binary the cloister that the stories run.
 func TestMain(m *testing.M) {
+	if code, is := machines.Inside(context.Background(), filepath.Base(os.Args[0]), os.Args[1:]); is {
+		os.Exit(code) // a part of a machine
+	}
 	testscript.Main(m, map[string]func(){"cloister": storied, hostexecName: main, gitHelperName: main, insideName: main, checkout.Name: main})
 }
 

@@ -41,6 +41,7 @@ var parts = []part{
 	{"escape", "the attack corpus natively, as root and as an ordinary user", (*runner).escape},
 	{"docker", "containers: attacks, driver and agents on a Docker and a Podman of its own", (*runner).docker},
 	{"gvisor", "the level of that name: its program built, conformance as root and as an ordinary user", (*runner).gvisor},
+	{"stories", "the stories of the command line by level, and machines without memory (KINDS; microvm by name)", (*runner).stories},
 	{"microvm", "the level of that name: machines booted without acceleration", (*runner).microvm},
 	{"root", "as root, all tests that drive the whole product", (*runner).wholly},
 	{"start", "the start time beside bwrap's", (*runner).start},
@@ -103,7 +104,7 @@ func usage(to *os.File) {
 	for _, p := range parts {
 		fmt.Fprintf(to, "  %-12s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, microvm, fuzz, differential, lsm, clients, time, layers and columns.")
+	fmt.Fprintln(to, "Without PART: all but vet (lint has it), root, gvisor, stories, microvm, fuzz, differential, lsm, clients, time, layers and columns.")
 }
 
 func find(name string) *part {

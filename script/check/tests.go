@@ -307,9 +307,9 @@ func (r *runner) stream(f failure, flags []string) (*tally.Tally, *counting, err
 	if c.user || !r.root {
 		t.As = "user"
 	}
-	var words []string
+	words := slices.Clone(c.words) // what the program is started by
 	if c.user {
-		words, c.user, c.env = r.machine.asUser(c.env), false, nil
+		words, c.user, c.env = append(words, r.machine.asUser(c.env)...), false, nil
 	}
 	c.words = append(append(words, f.program, "-test.v=test2json"), flags...)
 	c.within = 28 * time.Minute

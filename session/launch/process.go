@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloister/internal/exactjson"
+	"cloister/internal/passfd"
 )
 
 // The descriptors of a shim that another process started.
@@ -105,6 +106,7 @@ func (s Self) start(e envelope, out *os.File, pass []*os.File) (*Child, error) {
 		return nil, errors.Join(err, answer.Close())
 	}
 	defer order.Close()
+	passfd.Private()
 	p, err := os.StartProcess(s.Path, s.Args, &os.ProcAttr{
 		Dir: s.Dir, Env: s.Env, Files: append([]*os.File{null, out, out, answerEnd, taken}, pass...),
 		Sys: &syscall.SysProcAttr{Setsid: true},

@@ -17,6 +17,7 @@ import (
 	"cloister/audit"
 	"cloister/guardian"
 	"cloister/host/resolve"
+	"cloister/internal/passfd"
 	"cloister/internal/xdg"
 )
 
@@ -112,6 +113,7 @@ func (a *App) spawnGuardian(d xdg.Dirs) error {
 	if a.Debug {
 		args = append(args, "--debug")
 	}
+	passfd.Private()
 	p, err := os.StartProcess(exe, args, &os.ProcAttr{
 		Dir:   "/", // hold no folder that a person may want to unmount
 		Env:   a.DaemonEnvironment(host),

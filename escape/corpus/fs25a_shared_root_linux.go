@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
 	"cloister/escape"
@@ -11,16 +13,16 @@ func fs25a() escape.Case {
 		ID: "FS-25a", Class: "shared mounts", Attack: "start where the host's mounts are shared, as systemd makes them: what is mounted inside must not appear outside",
 		Source: "found by this corpus: a run by root left its covers on the host", Layers: []string{"private mounts"},
 		Host: func(w *escape.World) []escape.Finding {
-			flags := "-m --propagation shared"
-			if !w.ByRoot {
-				flags = "-Ur -m --propagation private"
+			flags, back := "-m --propagation shared", ""
+			if !w.ByRoot { // root in a namespace is nobody's root: who starts it is oneself again
+				flags, back = "-Ur -m --propagation private", fmt.Sprintf("unshare --user --map-user=%d --map-group=%d ", os.Getuid(), os.Getgid())
 			}
 			const look = "grep -c \" $ESCAPE_AT/\" /proc/self/mountinfo"
 			w.Env["ESCAPE_AT"] = w.Base
 			defer delete(w.Env, "ESCAPE_AT")
 			ready := w.Project + "/ready25"
 			defer clean(ready)
-			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+w.Cloister+" run -- sh -c \"touch ready25; sleep 1\" & "+
+			res, err := w.Exec("sh", "-c", "exec unshare "+flags+" sh -c '"+back+w.Cloister+" run -- sh -c \"touch ready25; sleep 1\" & "+
 				"while kill -0 $! && ! [ -e ready25 ]; do sleep 0.1; done; "+look+"; wait; "+look+"; mount --make-rshared /; mount --bind . src; "+look+"'")
 			if err != nil {
 				return escape.NoHost("run", err)

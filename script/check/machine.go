@@ -15,7 +15,7 @@ import (
 
 // needs are the programs that tests call and Debian may not have, with their packages.
 var needs = strings.Fields(`gh:gh vim:vim htop:htop git:git curl:curl node:nodejs npm:npm python3:python3 tmux:tmux
-	gcc:gcc bwrap:bubblewrap hyperfine:hyperfine ssh:openssh-client sshd:openssh-server ip:iproute2 ps:procps
+	gcc:gcc bwrap:bubblewrap socat:socat hyperfine:hyperfine ssh:openssh-client sshd:openssh-server ip:iproute2 ps:procps
 	chromium:chromium dbus-daemon:dbus setpriv:util-linux script:bsdutils useradd:passwd pip3:python3-pip zsh:zsh fish:fish`)
 
 // claimed is what tests may rely on here: a test that misses one of these fails.

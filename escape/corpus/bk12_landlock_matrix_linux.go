@@ -12,8 +12,9 @@ func bk12() escape.Case {
 		ID: "BK-12", Class: "Landlock matrix", Attack: "start with Landlock's ABI forced to 0 to 7: below 5 it refuses by name, from 5 on the attempts on files are held",
 		Source: "go-landlock (downgrades in silence)", Layers: []string{"no start"},
 		Except: map[escape.Column]string{
-			escape.Docker: "Landlock is not used in containers",
-			escape.GVisor: "Landlock holds no command of a kernel of its own",
+			escape.Docker:  "Landlock is not used in containers",
+			escape.GVisor:  "Landlock holds no command of a kernel of its own",
+			escape.MicroVM: "Landlock holds a command there by its guest's kernel, which no word of the host's makes another",
 		},
 		Host: func(w *escape.World) []escape.Finding {
 			if w.Off == "" {

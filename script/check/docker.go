@@ -96,7 +96,7 @@ func (r *runner) images(as string) string { return filepath.Join(r.work, "images
 
 // baseImage makes an image of this machine's packages, for root and the user.
 func (r *runner) baseImage() bool {
-	return r.once("make an image", func(out io.Writer) error {
+	return r.product() && r.once("make an image", func(out io.Writer) error {
 		dir := filepath.Join(r.work, "images")
 		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
 			return err

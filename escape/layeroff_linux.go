@@ -28,12 +28,16 @@ func (o Options) layerOffIn(w *World, rows []Row, layer Layer, mu *sync.Mutex) e
 	var groups [][]*Row
 	for i := range rows {
 		c := rows[i].Case
-		_, needs := c.Needs[layer]
+		why, needs := c.Needs[layer]
 		switch {
+		case c.Tries == nil && needs: // what the host would see is of an attempt that cannot be made
+			mu.Lock()
+			rows[i].Off[layer] = Off{Untried: why}
+			mu.Unlock()
 		case c.Tries == nil:
 			// Of the host nothing can be known to be another without a layer that the
 			// case does not name.
-			if c.names(layer) || needs {
+			if c.names(layer) {
 				groups = append(groups, []*Row{{Case: c}})
 			}
 		case own(c):

@@ -141,8 +141,6 @@ func (r *Row) without(layer Layer, g *Row) {
 	}
 	open, odd := first(Open), first(Odd)
 	switch {
-	case needs && r.Case.Tries == nil: // what the host sees of an attempt that could not be made
-		r.Off[layer] = Off{Untried: why}
 	case open != nil:
 		r.Off[layer] = Off{Opens: open.Try + ": " + open.Text}
 		if !r.Case.names(layer) {

@@ -11,9 +11,13 @@ func nw64() escape.Case {
 		ID: "NW-64", Class: "after a guardian restart", Attack: "the guardian is killed under a session with a secret, and the next one takes the session over, with the sealed state and without: the same connections and requests again",
 		Source: "issue 16, second audit", Layers: []string{"secrets"}, Needs: gate(),
 		Host: vaulted(func(r *ruled) []escape.Finding {
+			tries := 50
+			if r.w.Kind.Machine != "" {
+				tries = 8 // each takes seconds where a machine is emulated
+			}
 			say := func(n string) string {
 				// The next guardian is asked for names a moment after it has the session.
-				return "while [ ! -e /work/go" + n + " ]; do sleep 0.1; done; for i in $(seq 50); do " + r.w.Self + " say tls:bound.test '" +
+				return "while [ ! -e /work/go" + n + " ]; do sleep 0.1; done; for i in $(seq " + itoa(tries) + "); do " + r.w.Self + " say tls:bound.test '" +
 					get("bound.test", "/ok/ready64") + "' 2>&1 | grep -q HTTP/ && break; sleep 0.1; done; { " + r.w.Self + " say tls:bound.test '" + get("bound.test", "/ok/reflect/body", bearer) + "'; " +
 					r.w.Self + " say tls:bound.test '" + get("bound.test", "/ok/reflect/first", bearer) + "'; " +
 					r.w.Self + " say tls:unbound.test '" + get("unbound.test", "/ok/other64", bearer) + "'; echo the placeholder: ${TOKEN}; } >/work/out.new 2>&1; mv /work/out.new /work/out" + n + "; "

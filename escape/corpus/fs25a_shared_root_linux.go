@@ -12,6 +12,9 @@ func fs25a() escape.Case {
 	return escape.Case{
 		ID: "FS-25a", Class: "shared mounts", Attack: "start where the host's mounts are shared, as systemd makes them: what is mounted inside must not appear outside",
 		Source: "found by this corpus: a run by root left its covers on the host", Layers: []string{"private mounts"},
+		Except: map[escape.Column]string{
+			escape.User: "mounts are shared in a user namespace of this case, in which root's helper is not root",
+		},
 		Host: func(w *escape.World) []escape.Finding {
 			flags, back := "-m --propagation shared", ""
 			if !w.ByRoot { // root in a namespace is nobody's root: who starts it is oneself again

@@ -24,7 +24,11 @@ type Held struct {
 
 // Error counts them.
 func (e *Held) Error() string {
-	return fmt.Sprintf("apply %s: %s need a word of yours; nothing was written", e.Name, Files(len(e.List)))
+	need := "need"
+	if len(e.List) == 1 {
+		need = "needs"
+	}
+	return fmt.Sprintf("apply %s: %s %s a word of yours; nothing was written", e.Name, Files(len(e.List)), need)
 }
 
 // InConflict is the error for an act that the project's own changes stand against.

@@ -21,9 +21,6 @@ import (
 func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error {
 	b.done, b.gone, b.alone = make(chan struct{}), make(chan struct{}), make(chan sandbox.Status, 1)
 	forked := make(chan error, 1)
-	// The command is to be ended before this process and the guardian, and inherits that: its own file
-	// belongs to root until it is executed. The first process has this one's memory, and with it its score.
-	b.unscored = sync.OnceFunc(onhost.EndedFirst())
 	// Until its ids are mapped the child's /proc files must be this user's; the
 	// child hides the memory again before anything else runs inside. A process
 	// starts one box, so none is open to another's payload meanwhile: the first
@@ -35,6 +32,9 @@ func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error 
 			return fmt.Errorf("start native: %w", err)
 		}
 	}
+	// The command is to be ended before this process and the guardian, and inherits that: its own file
+	// belongs to root until it is executed. The first process has this one's memory, and with it its score.
+	b.unscored = sync.OnceFunc(onhost.EndedFirst())
 	// One thread forks and stays until the child is gone: the signal that ends
 	// the child with its parent is bound to the thread (prctl(2)).
 	go func() {

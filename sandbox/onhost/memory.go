@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // scoreFile is how much sooner a process is ended than its size says, in thousandths of the
@@ -26,24 +27,50 @@ func above(text []byte, err error) int {
 	return max(own, min(own+sooner, soonest))
 }
 
-// EndedFirst gives all that this process starts the score of [Sooner], until after. The file is open from
-// before, since a process that hides its memory may open it no more. Where it cannot be
-// written the kernel chooses by size alone: whatever it ends, nothing leaves.
-func EndedFirst() (after func()) {
-	f, err := os.OpenFile(scoreFile, os.O_RDWR, 0)
-	if err != nil {
-		return func() {}
+// scored is this process's own score, which it has one of whatever it starts at the same time.
+type scored struct {
+	sync.Mutex
+	file *os.File
+	own  string // before the first of those that begin
+	now  int    // how many begin
+}
+
+var score scored
+
+// read reads it, and reports whether there is one.
+func (s *scored) read() bool {
+	if s.file == nil {
+		f, err := os.OpenFile(scoreFile, os.O_RDWR, 0)
+		if err != nil {
+			return false
+		}
+		s.file = f
 	}
 	text := make([]byte, 16)
-	n, _ := f.ReadAt(text, 0)
-	if n == 0 {
-		_ = f.Close()
+	n, _ := s.file.ReadAt(text, 0)
+	s.own = strings.TrimSpace(string(text[:n]))
+	return n > 0
+}
+
+// EndedFirst gives all that this process starts the score of [Sooner], until after. The file is opened once:
+// a process that hides its memory, as one that began a box does, may open it no more. Where several begin, the
+// last that is over gives this process its own score back. Where it cannot be
+// written the kernel chooses by size alone: whatever it ends, nothing leaves.
+func EndedFirst() (after func()) {
+	s := &score
+	s.Lock()
+	defer s.Unlock()
+	if s.now == 0 && !s.read() {
 		return func() {}
 	}
-	own := strings.TrimSpace(string(text[:n]))
-	_, _ = f.WriteAt([]byte(strconv.Itoa(above([]byte(own), nil))), 0)
-	return func() {
-		_, _ = f.WriteAt([]byte(own), 0)
-		_ = f.Close()
+	if s.now++; s.now == 1 {
+		_, _ = s.file.WriteAt([]byte(strconv.Itoa(above([]byte(s.own), nil))), 0)
 	}
+	return sync.OnceFunc(func() {
+		s.Lock()
+		defer s.Unlock()
+		if s.now--; s.now == 0 {
+			_, _ = s.file.WriteAt([]byte(s.own), 0)
+		}
+	})
 }

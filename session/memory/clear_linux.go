@@ -27,6 +27,20 @@ func unchangeable(f *os.File) error {
 	return nil
 }
 
+// held refuses a file in memory that says it is larger than the memory that it takes: who wrote it was a payload's kernel,
+// and every byte of it comes to the disk.
+func held(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("look at a file in memory: %w", err)
+	}
+	const slack = 4 << 20 // its last page may be a large one, and a piece of zeroes may be left out
+	if st.Size > st.Blocks*512+slack {
+		return fmt.Errorf("a file in memory says that it has %d bytes, and has %d", st.Size, st.Blocks*512)
+	}
+	return nil
+}
+
 // reopened gives files that others passed, with offsets of their own and to be read alone.
 func reopened(files []*os.File) (out []*os.File, err error) {
 	for _, f := range files {

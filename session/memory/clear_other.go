@@ -11,4 +11,6 @@ func memoryFile() (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func unchangeable(*os.File) error { return errors.ErrUnsupported }
 
+func held(*os.File) error { return errors.ErrUnsupported }
+
 func reopened([]*os.File) ([]*os.File, error) { return nil, errors.ErrUnsupported }

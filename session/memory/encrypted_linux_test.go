@@ -268,3 +268,42 @@ func TestSwappedFiles(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestEncryptedHollow: a file that a sandbox made long without writing it fills no disk; what is kept is let go of whoever
+// still has it open.
+func TestEncryptedHollow(t *testing.T) {
+	for name, size := range map[string]int64{"control": 0, "hollow": 64 << 20} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Create(t.TempDir(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer o.Close()
+			for _, f := range o.Files {
+				if _, err := f.Write([]byte("text")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if size > 0 {
+				if err := o.Files[2].Truncate(size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fd, err := unix.FcntlInt(o.Files[0].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sandboxs := os.NewFile(uintptr(fd), "the sandbox's")
+			defer sandboxs.Close()
+			if err := o.Describe(&Sheet{}); (err == nil) != (size == 0) {
+				t.Errorf("%v", err)
+			}
+			if fi, err := o.files[2].Stat(); err != nil || fi.Size() > 1<<20 {
+				t.Errorf("%d bytes are on the disk, %v", fi.Size(), err)
+			}
+			if fi, err := sandboxs.Stat(); err != nil || fi.Size() != 0 {
+				t.Errorf("%d bytes stay in memory, %v", fi.Size(), err)
+			}
+		})
+	}
+}

@@ -32,8 +32,12 @@ func shape(p parts, o monitor.Order) (string, error) {
 	}
 	what := []string{wire.Protocol, p.kernel.Image, filepath.Base(p.initrd),
 		strconv.FormatInt(fi.Size(), 10), strconv.FormatInt(fi.ModTime().UnixNano(), 10)}
-	if o.KVM {
-		what = append(what, hostRelease())
+	if o.KVM { // a guest's kernel chose by this processor and its microcode what it is guarded by
+		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return "", fmt.Errorf("start microvm: %w", err)
+		}
+		what = append(what, hostRelease(), string(boot))
 	}
 	text, err := json.Marshal(append(what, o.Words()...))
 	if err != nil {

@@ -51,7 +51,8 @@ func TestPlain(t *testing.T) {
 		out    string
 		stack  bool
 	}{"plain": {syscall.SIGQUIT, "", false}, "asked": {0, "it came\n", false}, "go's": {0, "", true}} {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		// As where core files are written: none of this process is.
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -S -c "$(ulimit -H -c)"; exec "$0"`, os.Args[0])
 		cmd.Env = append(os.Environ(), as+"="+of)
 		cmd.Dir = t.TempDir() // for what a kernel writes of a process that ended so
 		var said strings.Builder
@@ -75,6 +76,9 @@ func TestPlain(t *testing.T) {
 		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 || status.CoreDump() {
+			t.Errorf("%s: %v is left of it, %v", of, left, err)
 		}
 		got := syscall.Signal(0)
 		if status.Signaled() {

@@ -93,3 +93,37 @@ func TestPerson(t *testing.T) {
 		}
 	}
 }
+
+// TestNested: git of the host takes what is relative in the person's configuration from the top of each repository, and
+// obeys that one's own configuration too.
+func TestNested(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(home, "src", "project")
+	for name, text := range map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "", ".git/config": "[core]\n\tbare = false\n",
+		"lib/.git/HEAD": "ref: refs/heads/main\n", "lib/.git/objects/x": "", "lib/.git/refs/x": "",
+		"lib/.git/config": "[core]\n\tfsmonitor = tools/watch.sh\n", "lib/tools/watch.sh": "", "plain/x": "",
+		"../../.gitconfig": "[core]\n\thooksPath = tracked-hooks\n",
+	} {
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	led, err := obeyed.In(root, obeyed.Person{Home: home})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"tracked-hooks/pre-commit": true, "lib/tracked-hooks/pre-commit": true,
+		"lib/tools/watch.sh": true, "lib/main.go": false, "plain/tracked-hooks/pre-commit": false} {
+		if led(name) != want {
+			t.Errorf("%s is obeyed: %v", name, !want)
+		}
+	}
+}

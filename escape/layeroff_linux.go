@@ -59,8 +59,12 @@ func (o Options) layerOffIn(w *World, rows []Row, layer Layer, mu *sync.Mutex) e
 		if err := w.prepare(group[0].Case, len(group) == 1); err != nil {
 			return err
 		}
+		w.unbooted = 0
 		if group[0].Case.Tries == nil {
 			group[0].look(w)
+			if w.unbooted > 0 {
+				group[0].fail("%d machines did not boot", w.unbooted)
+			}
 		} else if err := w.attempt(group); err != nil {
 			return err
 		}

@@ -140,6 +140,11 @@ func (r *Row) without(layer Layer, g *Row) {
 		return &g.Answers[i]
 	}
 	open, odd := first(Open), first(Odd)
+	if len(g.Problems) > 0 && open == nil && odd == nil && !needs {
+		r.Off[layer] = Off{Untried: strings.Join(g.Problems, "; ")}
+		r.fail("without %s not every try was answered: %s", layer, strings.Join(g.Problems, "; "))
+		return
+	}
 	switch {
 	case open != nil:
 		r.Off[layer] = Off{Opens: open.Try + ": " + open.Text}

@@ -70,7 +70,8 @@ func (r Row) Passed() bool { return len(r.Problems) == 0 }
 func (r Row) Undecided() bool {
 	open := slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.State == Open })
 	lost := slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Held && strings.HasPrefix(f.Name, "control") })
-	return !r.Passed() && !open && !r.harm && (lost || r.unsure)
+	seen := slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Held && !strings.HasPrefix(f.Name, "control") })
+	return !r.Passed() && !open && !r.harm && (lost || r.unsure && !seen)
 }
 
 func (r *Row) fail(format string, args ...any) {
@@ -217,14 +218,13 @@ func (o Options) group(w *World, rows []*Row) error {
 	if err != nil {
 		return err
 	}
+	var untried error // what it did before that is looked at all the same
 	if rows[0].Case.Tries != nil {
-		if err := w.attempt(rows); err != nil {
-			return err
-		}
+		untried = w.attempt(rows)
 	}
 	damage, err := w.Damage()
 	if err != nil {
-		return err
+		return errors.Join(untried, err)
 	}
 	var hurt []string
 	for path, text := range damage {
@@ -233,6 +233,9 @@ func (o Options) group(w *World, rows []*Row) error {
 	sort.Strings(hurt)
 	blame(rows, "the canaries changed", hurt)
 	blame(rows, "the sink was reached", w.Sunk())
+	if untried != nil {
+		return untried
+	}
 	events, err := w.Events()
 	if err != nil {
 		return err

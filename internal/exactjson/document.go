@@ -8,22 +8,23 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
 // Document writes v for other programs, indented by two spaces and with a newline at its end. A string that is UTF-8 is
 // as encoding/json writes it. Any other is written as git writes such a name, quoted with its bytes escaped
 // ("caf\xe9"), so that no two are one; and an object that has it in a member, such as path, has the bytes themselves in
-// path_base64 after it.
+// path_base64 after it. A string that looks like one that was quoted so is quoted too.
 func Document(v any) ([]byte, error) {
 	text, err := indented(v)
-	if err != nil || !bytes.Contains(text, replaced) {
+	if err != nil || !bytes.Contains(text, replaced) && !bytes.Contains(text, begins) {
 		return text, err
 	}
 	// No string of v, which a payload may have chosen, is mistaken for one of these.
 	mark := rand.Text()
 	marked, err := respelled(reflect.ValueOf(v), func(s string) (string, error) {
-		if utf8.ValidString(s) {
+		if utf8.ValidString(s) && !looksQuoted(s) {
 			return s, nil
 		}
 		return mark + base64.StdEncoding.EncodeToString([]byte(s)), nil
@@ -54,6 +55,18 @@ func Document(v any) ([]byte, error) {
 		return quoted
 	})
 	return text, err
+}
+
+// looksQuoted reports whether a string is what another one is quoted as, which is no UTF-8 or looks quoted itself.
+func looksQuoted(s string) bool {
+	for strings.HasPrefix(s, `"`) {
+		inner, err := strconv.Unquote(s)
+		if err != nil || !utf8.ValidString(inner) {
+			return err == nil
+		}
+		s = inner
+	}
+	return false
 }
 
 func indented(v any) ([]byte, error) {

@@ -82,6 +82,34 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// TestDocumentLookalikes: a name that is written as another is quoted is no other's.
+func TestDocumentLookalikes(t *testing.T) {
+	names := []string{"caf\xe9", `"caf\xe9"`, `"\"caf\\xe9\""`, `"cafe"`, `"`}
+	text, err := exactjson.Document(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	if err := json.Unmarshal(text, &shown); err != nil || len(shown) != len(names) {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	seen := map[string]string{}
+	for i, s := range shown {
+		if other, twice := seen[s]; twice {
+			t.Errorf("%q and %q are both %s", other, names[i], s)
+		}
+		seen[s] = names[i]
+	}
+	if shown[3] != names[3] || shown[4] != names[4] { // the control: others are as they were
+		t.Errorf("%q", shown)
+	}
+	alone, err := exactjson.Document(change{Path: `"caf\xe9"`})
+	var one map[string]any
+	if err != nil || json.Unmarshal(alone, &one) != nil || one["path_base64"] == nil {
+		t.Errorf("alone it is taken for the other: %s, %v", alone, err)
+	}
+}
+
 // FuzzDocument: what is written is JSON, and has the bytes.
 func FuzzDocument(f *testing.F) {
 	f.Add("caf\xe9", "\": \"x")

@@ -45,7 +45,8 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	}
 	k = kept{Seen: map[string]string{}}
 	k.Files = candidates(at, env)
-	if text, ok := list(ctx, host, at, env); ok {
+	text, answered := list(ctx, host, at, env)
+	if answered {
 		k.parse(text)
 	}
 	repository := []string{filepath.Join(at.Common, "config"), filepath.Join(at.Dir, "config.worktree")}
@@ -64,6 +65,9 @@ func Sources(ctx context.Context, host *resolve.Resolver, data string, at Folder
 	k.Files = slices.Compact(k.Files)
 	for _, f := range k.Files {
 		k.Seen[f] = signature(f)
+	}
+	if !answered {
+		return k.Configuration // on a machine that is busy git may have had too little time: it is asked again
 	}
 	if text, err := exactjson.Marshal(k); err == nil && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
 		if ownfile.Write(file+".new", text) == nil {

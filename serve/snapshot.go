@@ -59,14 +59,14 @@ func (h *Host) FindSnapshot(ctx context.Context, t tenants.Tenant, id string) (*
 
 // RemoveSnapshot removes a tenant's snapshot; it says false for none.
 func (h *Host) RemoveSnapshot(ctx context.Context, t tenants.Tenant, id string) (bool, error) {
-	one, err := h.snaps.Find(ctx, t, id)
-	if err == nil && one != nil {
-		err = h.Record(ctx, t.Name, Act{Kind: ActTemplate, Action: "remove", Resource: "the snapshot " + one.ID})
+	one, err := h.snaps.ID(ctx, t, id)
+	if err == nil && one != "" {
+		err = h.Record(ctx, t.Name, Act{Kind: ActTemplate, Action: "remove", Resource: "the snapshot " + one})
 	}
-	if err != nil {
+	if err != nil || one == "" {
 		return false, err
 	}
-	return h.snaps.Remove(ctx, t, id)
+	return h.snaps.Remove(ctx, t, one) // the one on record, whatever has the name by now
 }
 
 // fill gives a new sandbox the files of a snapshot.

@@ -3,10 +3,11 @@ package pod
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
+
+	"cloister/internal/exactjson"
 )
 
 // Run is what RoleRun executes. It comes on the standard input, before what is the command's: the arguments of a
@@ -34,7 +35,7 @@ const (
 
 // Text is a Run on its way.
 func (r Run) Text() ([]byte, error) {
-	text, err := json.Marshal(r)
+	text, err := exactjson.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
@@ -68,5 +69,5 @@ func read(r io.Reader) (run Run, err error) {
 	if err != nil {
 		return run, err
 	}
-	return run, json.Unmarshal(text, &run)
+	return run, exactjson.Unmarshal(text, &run)
 }

@@ -11,7 +11,7 @@ import (
 // TestOrder: what is read is what was written, in lines that a terminal takes, and what follows is left.
 func TestOrder(t *testing.T) {
 	for _, r := range []Run{{}, {ID: "me", Argv: []string{"sh", "-c", "echo \x00\n"}, Env: []string{"A=" + strings.Repeat("x", 100_000)}, Dir: "/w",
-		Processes: 7, Columns: 97, Rows: 31}} {
+		Processes: 7, Columns: 97, Rows: 31}, {ID: "me", Argv: []string{"cat", "caf\xe9", `"caf\xe9"`}, Env: []string{"A=\xff"}}} {
 		text, err := r.Text()
 		if err != nil {
 			t.Fatal(err)

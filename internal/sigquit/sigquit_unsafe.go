@@ -14,8 +14,10 @@ type action struct {
 	mask                     uint64
 }
 
-// byDefault leaves no core file: the signal's own effect writes this process's memory, secrets that were typed among it,
-// into the folder that it is in, where a cloister of the project reads it. Less than a page is no core file, and 1 gives
+// byDefault leaves no core file: the signal's own effect writes this process's memory, secrets that were typed
+// among it,
+// into the folder that it is in, where a cloister of the project reads it. Less than a page is no core file,
+// and 1 gives
 // none to a program that the host pipes them to either (core(5)).
 func byDefault() error {
 	var core unix.Rlimit

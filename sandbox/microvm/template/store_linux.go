@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"cloister/internal/ownfile"
 )
 
 // Store is the folder that templates lie in. Each is a file named by its shape and its digest, and is never changed.
@@ -39,7 +41,7 @@ var (
 
 // Open opens the template of a shape, to read. Its digest is what it must have, which [Read] holds it to.
 func (s Store) Open(shape string) (f *os.File, digest string, err error) {
-	list, err := filepath.Glob(filepath.Join(s.Dir, shape+".*"))
+	list, err := s.beginning(shape + ".")
 	if err != nil || len(list) == 0 {
 		return nil, "", errors.Join(ErrNone, err)
 	}
@@ -48,7 +50,7 @@ func (s Store) Open(shape string) (f *os.File, digest string, err error) {
 	}
 	at := list[0]
 	digest = strings.TrimPrefix(filepath.Base(at), shape+".")
-	if f, err = os.OpenFile(at, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != nil {
+	if f, err = ownfile.Open(at); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, "", ErrNone // it was removed in the meantime
 		}
@@ -56,7 +58,7 @@ func (s Store) Open(shape string) (f *os.File, digest string, err error) {
 	}
 	fi, err := f.Stat()
 	if err == nil {
-		err = own(at, fi, fi.Mode().IsRegular())
+		err = own(at, fi)
 	}
 	if age := time.Since(fi.ModTime()); err == nil && (age > Lasts || age < -time.Hour) {
 		err = ErrNone
@@ -68,10 +70,24 @@ func (s Store) Open(shape string) (f *os.File, digest string, err error) {
 	return f, digest, nil
 }
 
+// beginning are the files whose names begin so.
+func (s Store) beginning(name string) (list []string, err error) {
+	all, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range all {
+		if strings.HasPrefix(e.Name(), name) {
+			list = append(list, filepath.Join(s.Dir, e.Name()))
+		}
+	}
+	return list, err
+}
+
 // own refuses what is not this user's alone to change.
-func own(at string, fi fs.FileInfo, kind bool) error {
+func own(at string, fi fs.FileInfo) error {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !kind || !ok || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
+	if !ok || int(st.Uid) != os.Geteuid() || fi.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s is not this user's alone to change", at)
 	}
 	return nil
@@ -79,11 +95,14 @@ func own(at string, fi fs.FileInfo, kind bool) error {
 
 // own refuses a folder that another could put files into.
 func (s Store) own() error {
+	if err := ownfile.Folder(s.Dir); err != nil {
+		return err
+	}
 	fi, err := os.Lstat(s.Dir)
 	if err != nil {
 		return err
 	}
-	return own(s.Dir, fi, fi.IsDir())
+	return own(s.Dir, fi)
 }
 
 // Clear removes a folder that another could put files into.
@@ -103,7 +122,7 @@ func (s Store) Make(shape string, do func(to *os.File) error) (err error) {
 	if err := s.own(); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := ownfile.Create(filepath.Join(s.Dir, "lock"))
 	if err != nil {
 		return err
 	}
@@ -139,7 +158,7 @@ const begun = ".new-"
 
 // sweep removes what makers left that were killed, and says if there is no room. The lock is held.
 func (s Store) sweep() error {
-	list, err := filepath.Glob(filepath.Join(s.Dir, begun+"*"))
+	list, err := s.beginning(begun)
 	for _, at := range list {
 		err = errors.Join(err, os.Remove(at))
 	}

@@ -47,6 +47,29 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestFolderOfPattern: a folder whose name is a pattern of names has its templates all the same, and nothing of a
+// maker that was killed stays there.
+func TestFolderOfPattern(t *testing.T) {
+	s := template.Store{Dir: filepath.Join(t.TempDir(), "[a]*")}
+	if err := s.Make("s", write("text")); err != nil {
+		t.Fatal(err)
+	}
+	f, _, err := s.Open("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := os.WriteFile(filepath.Join(s.Dir, ".new-killed"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Make("s", write("text")); err != nil {
+		t.Fatal(err)
+	}
+	if names := files(t, s); !slices.Equal(names, []string{"lock", "s." + digest([]byte("text"))}) {
+		t.Errorf("there are %q", names)
+	}
+}
+
 // TestMakers: one makes at a time, what one leaves that fails or is killed is gone, and the oldest of all are.
 func TestMakers(t *testing.T) {
 	s := template.Store{Dir: filepath.Join(t.TempDir(), "templates")}

@@ -34,7 +34,7 @@ func (b *box) launch(flags uintptr, p *program, st *childState, j *joint) error 
 	}
 	// The command is to be ended before this process and the guardian, and inherits that: its own file
 	// belongs to root until it is executed. The first process has this one's memory, and with it its score.
-	b.unscored = sync.OnceFunc(onhost.EndedFirst())
+	b.unscored = onhost.EndedFirst()
 	// One thread forks and stays until the child is gone: the signal that ends
 	// the child with its parent is bound to the thread (prctl(2)).
 	go func() {

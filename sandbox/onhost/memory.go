@@ -52,10 +52,10 @@ func (s *scored) read() bool {
 	return n > 0
 }
 
-// EndedFirst gives all that this process starts the score of [Sooner], until after. The file is opened once:
-// a process that hides its memory, as one that began a box does, may open it no more. Where several begin, the
-// last that is over gives this process its own score back. Where it cannot be
-// written the kernel chooses by size alone: whatever it ends, nothing leaves.
+// EndedFirst gives all that this process starts the score of [Sooner], until after, of which a second call does
+// nothing. The file is opened once: a process that hides its memory, as one that began a box does, may open it no
+// more. Where several begin, the last that is over gives this process its own score back. Where it cannot be written
+// the kernel chooses by size alone: whatever it ends, nothing leaves.
 func EndedFirst() (after func()) {
 	s := &score
 	s.Lock()

@@ -15,10 +15,8 @@ type action struct {
 }
 
 // byDefault leaves no core file: the signal's own effect writes this process's memory, secrets that were typed
-// among it,
-// into the folder that it is in, where a cloister of the project reads it. Less than a page is no core file,
-// and 1 gives
-// none to a program that the host pipes them to either (core(5)).
+// among it, into the folder that it is in, where a cloister of the project reads it. Less than a page is no core
+// file, and 1 gives none to a program that the host pipes them to either (core(5)).
 func byDefault() error {
 	var core unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil {

@@ -183,9 +183,8 @@ func (k *Keeper) Find(ctx context.Context, t tenants.Tenant, id string) (*Snapsh
 	return k.Cell.load(ctx, t, s)
 }
 
-// ID is that of a tenant's snapshot by its ID or its name; empty for none. Nothing of what was kept is read:
-// one that is
-// damaged is removed too.
+// ID is that of a tenant's snapshot by its ID or its name; empty for none. Nothing of what was kept is read, so that
+// a damaged one can be removed too.
 func (k *Keeper) ID(ctx context.Context, t tenants.Tenant, id string) (string, error) {
 	s, err := k.find(ctx, t, id)
 	if err != nil || s == nil {

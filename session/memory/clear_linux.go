@@ -27,8 +27,7 @@ func unchangeable(f *os.File) error {
 	return nil
 }
 
-// held refuses a file in memory that says it is larger than the memory that it takes: who wrote it was a
-// payload's kernel,
+// held refuses a file in memory that says it is larger than the memory that it takes: a payload's kernel wrote it,
 // and every byte of it comes to the disk.
 func held(f *os.File) error {
 	var st unix.Stat_t

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloister/api"
+	"cloister/sandbox"
 	"cloister/session/launch"
 	"cloister/state/sealed"
 )
@@ -106,15 +107,7 @@ func TestEncrypted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			i, err := Open(dir, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			clear, err := decrypted(i, s, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer clear.Close()
+			clear := clearOf(t, dir, s, key)
 			err = clear.Known()
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("%v, want %q", err, c.says)
@@ -246,14 +239,9 @@ func TestEncryptedFull(t *testing.T) {
 	}
 }
 
-// TestSwappedFiles: the files of an image have one key, and none goes on in another's place.
-func TestSwappedFiles(t *testing.T) {
-	dir := t.TempDir()
-	_, s, key := madeEncrypted(t, dir)
-	state, index := filepath.Join(dir, "state.age"), filepath.Join(dir, "index.age")
-	if err := errors.Join(os.Rename(state, state+"2"), os.Rename(index, state), os.Rename(state+"2", index)); err != nil {
-		t.Fatal(err)
-	}
+// clearOf is an encrypted image in the clear, which may turn out to be none.
+func clearOf(t *testing.T, dir string, s Sheet, key string) *sandbox.Image {
+	t.Helper()
 	i, err := Open(dir, s)
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +250,19 @@ func TestSwappedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer clear.Close()
+	t.Cleanup(func() { clear.Close() })
+	return clear
+}
+
+// TestSwappedFiles: the files of an image have one key, and none goes on in another's place.
+func TestSwappedFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, s, key := madeEncrypted(t, dir)
+	state, index := filepath.Join(dir, "state.age"), filepath.Join(dir, "index.age")
+	if err := errors.Join(os.Rename(state, state+"2"), os.Rename(index, state), os.Rename(state+"2", index)); err != nil {
+		t.Fatal(err)
+	}
+	clear := clearOf(t, dir, s, key)
 	var changed *Changed
 	if err := clear.Known(); !errors.As(err, &changed) {
 		t.Errorf("%v", err)

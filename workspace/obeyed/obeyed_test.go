@@ -54,20 +54,16 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// TestPerson: what the person's own configuration of git leads to in a project is obeyed in each repository there: hooks
-// whose folder is named from the project's top, files that it includes, and what git has by its variables.
-func TestPerson(t *testing.T) {
+// home makes a person's home, and in it a project with these files.
+func home(t *testing.T, files map[string]string) (home, project string) {
+	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(home, "src", "project")
-	for name, text := range map[string]string{
-		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "", ".git/config": "[core]\n\tbare = false\n",
-		"shared.gitconfig": "[core]\n\tfsmonitor = tools/watch.sh\n", "tools/watch.sh": "", "tools/sign.sh": "",
-		"../../.gitconfig": "[core]\n\thooksPath = tracked-hooks\n[include]\n\tpath = ~/src/project/shared.gitconfig\n",
-	} {
-		at := filepath.Join(root, name)
+	project = filepath.Join(home, "src", "project")
+	for name, text := range files {
+		at := filepath.Join(project, name)
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -75,6 +71,17 @@ func TestPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return home, project
+}
+
+// TestPerson: what the person's own configuration of git leads to in a project is obeyed in each repository there: hooks
+// whose folder is named from the project's top, files that it includes, and what git has by its variables.
+func TestPerson(t *testing.T) {
+	home, root := home(t, map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "", ".git/config": "[core]\n\tbare = false\n",
+		"shared.gitconfig": "[core]\n\tfsmonitor = tools/watch.sh\n", "tools/watch.sh": "", "tools/sign.sh": "",
+		"../../.gitconfig": "[core]\n\thooksPath = tracked-hooks\n[include]\n\tpath = ~/src/project/shared.gitconfig\n",
+	})
 	by := func(hostgit.Folders) hostgit.Configuration { // as git has GIT_CONFIG_COUNT
 		return hostgit.Configuration{Entries: []gitdir.Entry{{Section: "gpg", Key: "program", Value: "tools/sign.sh"}}}
 	}
@@ -97,25 +104,12 @@ func TestPerson(t *testing.T) {
 // TestNested: git of the host takes what is relative in the person's configuration from the top of each repository, and
 // obeys that one's own configuration too.
 func TestNested(t *testing.T) {
-	home, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := filepath.Join(home, "src", "project")
-	for name, text := range map[string]string{
+	home, root := home(t, map[string]string{
 		".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "", ".git/config": "[core]\n\tbare = false\n",
 		"lib/.git/HEAD": "ref: refs/heads/main\n", "lib/.git/objects/x": "", "lib/.git/refs/x": "",
 		"lib/.git/config": "[core]\n\tfsmonitor = tools/watch.sh\n", "lib/tools/watch.sh": "", "plain/x": "",
 		"../../.gitconfig": "[core]\n\thooksPath = tracked-hooks\n",
-	} {
-		at := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	led, err := obeyed.In(root, obeyed.Person{Home: home})
 	if err != nil {
 		t.Fatal(err)

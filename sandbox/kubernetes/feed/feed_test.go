@@ -33,15 +33,8 @@ func TestFeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out strings.Builder
-		cmd := exec.CommandContext(t.Context(), "cat")
-		cmd.Stdin, cmd.Stdout = f.Input(), &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		f.Begin()
-		if err := cmd.Wait(); err != nil || out.String() != "first\n"+long+in {
-			t.Errorf("%s: %d bytes came, %v", name, out.Len(), err)
+		if out, err := cat(t, f); err != nil || out != "first\n"+long+in {
+			t.Errorf("%s: %d bytes came, %v", name, len(out), err)
 		}
 		f.End()
 		f.End()
@@ -78,12 +71,9 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
-// TestNoInput: without the caller's there are the first bytes alone.
-func TestNoInput(t *testing.T) {
-	f, err := feed.New([]byte("first"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+// cat is what a program reads that a feed is begun for.
+func cat(t *testing.T, f *feed.Feed) (string, error) {
+	t.Helper()
 	var out strings.Builder
 	cmd := exec.CommandContext(t.Context(), "cat")
 	cmd.Stdin, cmd.Stdout = f.Input(), &out
@@ -91,8 +81,18 @@ func TestNoInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Begin()
-	if err := cmd.Wait(); err != nil || out.String() != "first" {
-		t.Errorf("%q, %v", out.String(), err)
+	err := cmd.Wait()
+	return out.String(), err
+}
+
+// TestNoInput: without the caller's there are the first bytes alone.
+func TestNoInput(t *testing.T) {
+	f, err := feed.New([]byte("first"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cat(t, f); err != nil || out != "first" {
+		t.Errorf("%q, %v", out, err)
 	}
 	f.End()
 }

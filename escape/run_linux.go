@@ -65,7 +65,7 @@ type Off struct {
 // Passed tells whether every part of the verdict is as it must be.
 func (r Row) Passed() bool { return len(r.Problems) == 0 }
 
-// Undecided tells that a case does not pass although nothing is known to have come off: a control failed, a
+// Undecided reports that a case does not pass although nothing is known to have come off: a control failed, a
 // machine did not boot, or an answer is missing.
 func (r Row) Undecided() bool {
 	open := slices.ContainsFunc(r.Answers, func(a Answer) bool { return a.State == Open })

@@ -47,7 +47,7 @@ var notOnUser = map[string]string{
 	"programs_digest":       "lists of programs are refused by name",
 }
 
-// onMachines are the stories that are told on machines, which are emulated: those of the verbs. The others are
+// onMachines are the stories that are run on machines, which are emulated: those of the verbs. The others are
 // not tried there.
 var onMachines = []string{"acp", "approvals", "git", "hostexec", "list", "overlay", "project_clean", "publish", "refusal", "review",
 	"secret", "start", "streams", "time", "window", "window_start", "workspace_git", "worktree", "worktree_time"}
@@ -55,7 +55,7 @@ var onMachines = []string{"acp", "approvals", "git", "hostexec", "list", "overla
 // notOnMachines are those of them that are not, each with the reason.
 var notOnMachines = map[string]string{}
 
-// storiesOn tells all stories but some again, with every run and start on a level.
+// storiesOn runs all stories but some again, with every run and start on a level.
 func storiesOn(t *testing.T, level, flags string, tell func(name string) bool, setUp func(*testscript.Env) error) {
 	t.Helper()
 	p := stories(t, level == "gvisor")
@@ -87,7 +87,7 @@ func storyNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestGVisorStories tells the stories on the gvisor level, with the kernel's program in the folder that
+// TestGVisorStories runs the stories on the gvisor level, with the kernel's program in the folder that
 // CLOISTER_GVISOR names: what works natively works there.
 func TestGVisorStories(t *testing.T) {
 	kernel := os.Getenv("CLOISTER_GVISOR")
@@ -100,7 +100,7 @@ func TestGVisorStories(t *testing.T) {
 	})
 }
 
-// TestUserLevelStories tells the stories on the user level, as an ordinary user beside whom root's helper
+// TestUserLevelStories runs the stories on the user level, as an ordinary user beside whom root's helper
 // listens: CLOISTER_LOCAL_STORIES says so.
 func TestUserLevelStories(t *testing.T) {
 	if os.Getenv("CLOISTER_LOCAL_STORIES") == "" {
@@ -109,7 +109,7 @@ func TestUserLevelStories(t *testing.T) {
 	storiesOn(t, "user", "", func(name string) bool { return notOnUser[name] == "" }, func(*testscript.Env) error { return nil })
 }
 
-// TestMachineStories tells those of the verbs on machines, with the kernel for guests that CLOISTER_MICROVM names,
+// TestMachineStories runs those of the verbs on machines, with the kernel for guests that CLOISTER_MICROVM names,
 // a folder that setup microvm made.
 func TestMachineStories(t *testing.T) {
 	kernel := os.Getenv("CLOISTER_MICROVM")
@@ -144,13 +144,13 @@ func TestStoriesLeftOut(t *testing.T) {
 	var doc bytes.Buffer
 	fmt.Fprint(&doc, storiesHead)
 	for _, l := range leftOut {
-		told := len(names) - len(l.why)
+		run := len(names) - len(l.why)
 		if l.level == "microvm" {
-			told = len(onMachines) - len(l.why)
+			run = len(onMachines) - len(l.why)
 		}
-		fmt.Fprintf(&doc, "\n## %s: %d of %d told\n\n", l.level, told, len(names))
+		fmt.Fprintf(&doc, "\n## %s: %d of %d run\n\n", l.level, run, len(names))
 		if l.level == "microvm" {
-			fmt.Fprintf(&doc, "Machines are emulated here, so that those of the verbs alone are told.\n"+
+			fmt.Fprintf(&doc, "Machines are emulated here, so that those of the verbs alone are run.\n"+
 				"Of these only `list` was seen to pass yet: %s.\n\n",
 				strings.Join(slices.DeleteFunc(slices.Clone(onMachines), func(n string) bool { return l.why[n] != "" }), ", "))
 		}
@@ -182,8 +182,8 @@ func TestStoriesLeftOut(t *testing.T) {
 // storiesHead begins the document.
 const storiesHead = `# The stories of the command line, by level
 
-` + "`script/test stories`" + ` tells the stories of ` + "`cmd/cloister/testdata/script`" + ` on the levels user (as an ordinary user beside root's
+` + "`script/test stories`" + ` runs the stories of ` + "`cmd/cloister/testdata/script`" + ` on the levels user (as an ordinary user beside root's
 helper), gvisor (as an ordinary user; ` + "`script/test gvisor`" + ` as root) and docker; ` + "`KINDS=microvm script/test stories`" + ` those of
-the verbs on machines. Natively all of them are told, by root and by an ordinary user. This page is written from the
+the verbs on machines. Natively all of them are run, by root and by an ordinary user. This page is written from the
 tests (` + "`CLOISTER_WRITE_REFERENCE=1 go test ./cmd/cloister -run TestStoriesLeftOut`" + `).
 `

@@ -17,7 +17,7 @@ import (
 	"cloister/sandbox/sandboxtest"
 )
 
-// draws tells what must be another in each machine, a name and a value a line.
+// draws lists what must be another in each machine, a name and a value a line.
 const draws = `
 import ctypes, os
 def file(name):

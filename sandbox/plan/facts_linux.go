@@ -84,7 +84,7 @@ func SystemFolders() []string {
 }
 
 // Hidden are the files and folders of /proc that tell about the host or are knobs of its kernel:
-// Docker's own list, with what HARDENING 5.2 adds, and what tells one machine from another (how it
+// Docker's own list, with what HARDENING 5.2 adds, and what sets one machine apart from another (how it
 // was booted, its disks) or what its programs hold locks of.
 func Hidden() []string {
 	list := strings.Fields(`kcore keys latency_stats timer_list timer_stats sched_debug interrupts config.gz modules

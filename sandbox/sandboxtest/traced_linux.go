@@ -162,7 +162,7 @@ func named(t *testing.T, h *Harness) {
 	}, "sleep", "120")
 }
 
-// otherMachine: nothing of /proc tells which machine this is, nor what its programs lock.
+// otherMachine: nothing of /proc says which machine this is, nor what its programs lock.
 func otherMachine(t *testing.T, h *Harness) {
 	t.Helper()
 	if h.copies {
@@ -188,7 +188,7 @@ func otherMachine(t *testing.T, h *Harness) {
 			}
 			lines++
 			if strings.Contains(seen, line) {
-				t.Errorf("%s tells of the host: %q", file, line)
+				t.Errorf("%s shows the host: %q", file, line)
 			}
 		}
 		if lines == 0 && (file == "/proc/locks" || file == "/proc/cmdline") {

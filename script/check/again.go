@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cloister/script/check/tally"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cloister/script/check/tally"
 )
 
 // mostAgain bounds how many failed tests are run a second time: more failures than that

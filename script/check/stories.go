@@ -5,11 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
-// stories tells the stories of the command line on the levels of KINDS: user, gvisor and docker unless it says
+// stories runs the stories of the command line on the levels of KINDS: user, gvisor and docker unless it says
 // otherwise, and microvm by name. What a level leaves out says docs/stories.md. With them goes a machine without memory.
 func (r *runner) stories() {
 	packages, ok := r.packages()
@@ -23,16 +22,16 @@ func (r *runner) stories() {
 		names = []string{"user", "gvisor", "docker"}
 	}
 	for _, name := range names {
-		if tell := levels[name]; tell != nil {
-			tell()
+		if run := levels[name]; run != nil {
+			run()
 		} else {
 			r.check("stories on "+name, func(io.Writer) error { return errors.New("there is no such level in script/check/stories.go") })
 		}
 	}
 }
 
-// told runs tests of the command line, or those of load, on a level.
-func (r *runner) told(level, pkg string, c cmd, flags ...string) {
+// onLevel runs tests of the command line, or those of load, on a level.
+func (r *runner) onLevel(level, pkg string, c cmd, flags ...string) {
 	c.dir = pkg
 	if c.user {
 		c.dir = filepath.Join(r.machine.home(), "tree", pkg)
@@ -53,25 +52,25 @@ func (r *runner) storiesOnUser() {
 	}
 	// The stories' cloister is the test program, which no commit is written into: nor may one be into root's helper.
 	if r.command("build root's helper", "go", "build", "-buildvcs=false", "-o", filepath.Join(r.bin, "helper"), "./cmd/cloister") {
-		r.told("user", ofStories, cmd{user: true, words: beside("helper"), env: []string{"CLOISTER_LOCAL_STORIES=1"}},
+		r.onLevel("user", ofStories, cmd{user: true, words: beside("helper"), env: []string{"CLOISTER_LOCAL_STORIES=1"}},
 			"-test.run=^TestUserLevelStories$", parallel)
 	}
-	r.told("user", ofLoad, cmd{words: beside("cloister"), env: []string{"CLOISTER_LOCAL_USER=" + r.machine.name}}, noMemory+"user$")
+	r.onLevel("user", ofLoad, cmd{words: beside("cloister"), env: []string{"CLOISTER_LOCAL_USER=" + r.machine.name}}, noMemory+"user$")
 	r.check("tools on user", func(out io.Writer) error {
 		return r.run(out, cmd{words: strings.Fields("go test -count=1 -run=^TestTools$ ./sandbox/localuser"),
 			env: []string{"CLOISTER_TEST_LONG=1"}})
 	})
 }
 
-// storiesOnGVisor are an ordinary user's: the part gvisor tells root's.
+// storiesOnGVisor are an ordinary user's: the part gvisor runs root's.
 func (r *runner) storiesOnGVisor() {
 	kernel, ok := r.kernel()
 	if !ok {
 		return
 	}
 	env := []string{"CLOISTER_GVISOR=" + kernel}
-	r.told("gVisor", ofStories, cmd{user: true, env: env}, "-test.run=^TestGVisor(Stories|Memory)$", parallel)
-	r.told("gVisor", ofLoad, cmd{env: env}, noMemory+"gvisor$")
+	r.onLevel("gVisor", ofStories, cmd{user: true, env: env}, "-test.run=^TestGVisor(Stories|Memory)$", parallel)
+	r.onLevel("gVisor", ofLoad, cmd{env: env}, noMemory+"gvisor$")
 }
 
 func (r *runner) storiesOnDocker() {
@@ -88,8 +87,8 @@ func (r *runner) storiesOnDocker() {
 	}
 	env := []string{"CLOISTER_TEST_NEEDS=" + claimed + " docker", "CLOISTER_TEST_ENGINE=" + e.socket(),
 		"CLOISTER_TEST_IMAGES=" + r.images("root"), "CLOISTER_TEST_LONG=1"}
-	r.told("docker", ofStories, cmd{env: env}, "-test.run=^TestEngineStories$", parallel)
-	r.told("docker", ofLoad, cmd{env: env}, noMemory+"docker$")
+	r.onLevel("docker", ofStories, cmd{env: env}, "-test.run=^TestEngineStories$", parallel)
+	r.onLevel("docker", ofLoad, cmd{env: env}, noMemory+"docker$")
 }
 
 // storiesOnMachines are emulated, one beside another.
@@ -98,6 +97,6 @@ func (r *runner) storiesOnMachines() {
 	if !r.command("a kernel for guests", "script/microvm-kernel", filepath.Join(r.bin, "cloister"), r.work, data) {
 		return
 	}
-	r.told("microvm", ofStories, cmd{env: slices.Concat([]string{"CLOISTER_MICROVM=" + filepath.Join(data, "cloister", "microvm"),
-		"TMPDIR=/var/tmp"})}, "-test.run=^TestMachineStories$", "-test.parallel=2")
+	r.onLevel("microvm", ofStories, cmd{env: []string{"CLOISTER_MICROVM=" + filepath.Join(data, "cloister", "microvm"),
+		"TMPDIR=/var/tmp"}}, "-test.run=^TestMachineStories$", "-test.parallel=2")
 }

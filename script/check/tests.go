@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cloister/script/check/processors"
-	"cloister/script/check/racing"
-	"cloister/script/check/tally"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cloister/script/check/processors"
+	"cloister/script/check/racing"
+	"cloister/script/check/tally"
 )
 
 const module = "cloister"

@@ -12,10 +12,10 @@ import (
 // envLayerOff is the environment of a build that tests what holds when a layer is missing: the layer to leave out.
 const envLayerOff = "CLOISTER_LAYER_OFF"
 
-// off tells that one of these layers is left out.
+// off reports that one of these layers is left out.
 func off(names ...string) bool { return slices.Contains(names, os.Getenv(envLayerOff)) }
 
-// LeaveOut takes a layer away from the container that an engine is asked for, and tells its first process.
+// LeaveOut takes a layer away from the container that an engine is asked for, and lets its first process know.
 func LeaveOut(body map[string]any) map[string]any {
 	host := body["HostConfig"].(map[string]any)
 	switch {
@@ -36,5 +36,5 @@ func Protected(all []sandbox.Protect) []sandbox.Protect {
 	return all
 }
 
-// payloadEnv is the environment of the process that becomes the command, which tells it too.
+// payloadEnv is the environment of the process that becomes the command, which lets it know too.
 func payloadEnv() []string { return []string{envLayerOff + "=" + os.Getenv(envLayerOff)} }

@@ -4,7 +4,7 @@ package inside
 
 import "cloister/sandbox"
 
-// off tells that a layer is left out. None ever is here: layers_off_linux.go is for test builds alone, as is
+// off reports that a layer is left out. None ever is here: layers_off_linux.go is for test builds alone, as is
 // what it does to what an engine is asked for.
 func off(...string) bool { return false }
 

@@ -20,7 +20,7 @@ type Run struct {
 	// Processes bounds those of the user on the node, of all pods together: a cluster has no
 	// bound of one pod's. 0: none.
 	Processes int64 `json:"processes,omitempty"`
-	// Columns and Rows are the size of the command's terminal, which kubectl tells of later than it begins. 0: none.
+	// Columns and Rows are the size of the command's terminal, which kubectl passes on later than it begins. 0: none.
 	Columns uint16 `json:"columns,omitempty"`
 	Rows    uint16 `json:"rows,omitempty"`
 }

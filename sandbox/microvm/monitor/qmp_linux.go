@@ -18,7 +18,7 @@ import (
 type qmp struct {
 	to *net.UnixConn
 	in *bufio.Reader
-	// migration is how the last one went, of which QEMU tells in between.
+	// migration is how the last one went, which QEMU reports in between.
 	migration string
 }
 

@@ -29,7 +29,7 @@ type tool struct {
 	script      string
 }
 
-// program writes the source of a program that is told to lose memory, or to write over its end.
+// program writes the source of a program that is made to lose memory, or to write over its end.
 const program = `printf '%s\n' '#include <stdlib.h>' '#include <string.h>' 'int main(int n, char **v) {' \
 	'if (n > 1 && !strcmp(v[1], "leak")) { char *volatile p = malloc(77); p[0] = 1; p = 0; }' \
 	'if (n > 1 && !strcmp(v[1], "over")) { char *volatile p = malloc(4); p[4] = 1; }' 'return 0; }' > tool.c; `

@@ -1,7 +1,7 @@
-// Package processors tells how much of the machine's processors is left.
+// Package processors measures how much of the machine's processors is left.
 //
-// It promises the share that nobody used between two looks, and none where the system does not
-// tell. It knows nothing of who used the rest.
+// It promises the share that was idle between two looks, and none where the system does not
+// say. It knows nothing of who used the rest.
 //
 // Most readers want [Meter.Idle].
 package processors
@@ -18,7 +18,7 @@ type Meter struct {
 	idle, all uint64
 }
 
-// Idle is the share of all processors' time since the last call that nobody used, from 0 to 1. The
+// Idle is the share of all processors' time since the last call that was idle, from 0 to 1. The
 // first call gives 0.
 func (m *Meter) Idle() float64 {
 	idle, all := m.look()

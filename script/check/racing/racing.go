@@ -1,4 +1,4 @@
-// Package racing tells which test programs could have a data race.
+// Package racing finds which test programs could have a data race.
 //
 // It promises to name each program that does two things at once in code of ours: one that starts
 // a goroutine, or has the standard library start one that calls our code. A package with unsafe
@@ -98,7 +98,7 @@ func (w walk) below(imports []string) (bool, error) {
 	return false, nil
 }
 
-// starts tells whether files start a goroutine, and whether they import unsafe.
+// starts reports whether files start a goroutine, and whether they import unsafe.
 func starts(dir string, names []string) (could, unsafe bool, err error) {
 	files := token.NewFileSet()
 	for _, name := range names {
